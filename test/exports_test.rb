@@ -27,6 +27,11 @@ class WfFormatTest < Minitest::Test
                  instance["sizes"].slice("src/two", "out/two:20copy", "all"))
   end
 
+  def test_a_command_in_an_environment_is_the_rakefiles_own
+    task = ask("wfformat.py", export("wfformat", inside))["tasks"]["inside"]
+    assert_equal ["sort", %w[-o inside src/one]], task.values_at("program", "arguments")
+  end
+
   def test_times_are_those_of_the_journal
     instance = ask("wfformat.py", export("wfformat", good))
     lines = events(good)
@@ -111,6 +116,16 @@ class CrateTest < Minitest::Test
     assert_equal [true, []], validate(crate, "required").values_at("passed", "issues")
     assert_equal [], validate(crate, "recommended")["issues"].grep_v(UNKNOWN)
     assert_equal ["stream lines", "10"], entities(crate)["#stream/lines"].values_at("name", "value")
+  end
+
+  def test_a_run_with_an_environment_keeps_the_profile
+    crate = export("ro-crate", inside, "--license", "https://spdx.org/licenses/CC0-1.0")
+    assert_equal [true, []], validate(crate, "required").values_at("passed", "issues")
+    assert_equal [], validate(crate, "recommended")["issues"].grep_v(UNKNOWN)
+    graph = entities(crate)
+    assert_equal %w[File env.yml], graph["#file/env.yml"].values_at("@type", "name")
+    tool = graph.values.find { |entity| entity["softwareRequirements"] }
+    assert_equal [{ "@id" => "#file/env.yml" }, "sort"], [tool["softwareRequirements"], tool["name"][/\A\S+/]]
   end
 
   def test_files_lead_from_action_to_action
@@ -356,11 +371,13 @@ class JunitTest < Minitest::Test
       _, status = Open3.capture2e(RAKUDA, "-q", "--failure", "continue", chdir: folder)
       assert_equal 1, status.exitstatus
       suite = REXML::Document.new(File.read(export("junit", folder))).root.elements["testsuite"]
-      cases = suite.elements.to_a("testcase").to_h { |one| [one.attributes["name"], one.elements[1]&.name] }
+      cases = suite.elements.to_a("testcase").to_h { |one| [one.attributes["name"], one.elements["failure|skipped"]&.name] }
       assert_equal({ "good" => nil, "bad" => "failure", "after" => "skipped" }, cases)
       counts = %w[tests failures errors skipped].map { |name| suite.attributes[name] }
       assert_equal %w[3 1 0 1], counts
-      assert_equal "<half>", suite.elements["testcase/failure"].text
+      assert_equal "command: echo '<half>' && exit 3\n<half>", suite.elements["testcase/failure"].text
+      properties = suite.elements.to_a("testcase[@name='bad']/properties/property").map { |one| one.attributes["name"] }
+      assert_equal %w[node attempt], properties
     end
   end
 end

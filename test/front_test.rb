@@ -44,10 +44,18 @@ module FrontTests
       names = run.lines.map { |line| line[/\A\S+/].downcase.tr("_", "-") }
       assert_equal names.uniq, names
       assert_empty %w[jobs policy] & names, "NCORE and QUEUE_PRIORITY say it"
+      parts = run.lines.map { |line| line[/\A\S+/] }.partition { |name| name.match?(/\A[A-Z]/) }
+      parts.each { |part| assert_equal part.sort, part }
     end
     rakuda("", "--show-conf", "-j1") do |run|
       wanted = ["OUTPUT line (default)", "NCORE 1 (option)", "QUEUE_PRIORITY serial (one job)"]
       assert_empty wanted - run.lines.map { |line| line.squeeze(" ") }
+    end
+  end
+
+  def test_an_option_without_its_value_is_told_in_one_line
+    rakuda("", "--on-end") do |run|
+      assert_equal [1, "", "rakuda: missing argument: --on-end\n"], [run.status, run.out, run.err]
     end
   end
 

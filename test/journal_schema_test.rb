@@ -21,7 +21,7 @@ class JournalSchemaTest < Minitest::Test
   OPTIONAL = %w[early memory_bytes done held_ns rerun_on environment caller text rule prerequisites order_only up_to_date bytes
                 reasons before target inputs metadata_operations run_file_system_operations directory error message retried
                 after contents because path by_ns source params secondary parameter t0_ns lag_ns begun_after_ns span_ns fault
-                spooled outlived meta].freeze
+                spooled outlived meta env].freeze
 
   RAKEFILE = <<~'RUBY'
     needs params: { level: 2 }, outputs: ".idx"
@@ -38,7 +38,9 @@ class JournalSchemaTest < Minitest::Test
     stream :lines, from: "writes", to: "reads", meta: { "writes" => { cost: 3 } }
     task(:writes) { sh "seq 3" }
     task(:reads) { sh "wc -l" }
-    task default: %w[group caller alone reads after_bad together]
+    needs env: { module: "none/1" }
+    task(:inside) { sh "true" }
+    task default: %w[group caller alone reads inside after_bad together]
     task(:stop) do
       Process.kill(:INT, Process.pid)
       sh "sleep 600"
@@ -76,7 +78,7 @@ class JournalSchemaTest < Minitest::Test
   def test_journals_of_real_runs_are_valid_and_have_all_events
     assert_equal event_names, (events + LOSSES).map { |event| event["event"] }.uniq.sort
     assert_empty complaints(self.class.lines + LOSSES.map { |event| JSON.generate(event) }).reject(&:empty?)
-    assert(%w[environment contents before source params secondary].all? { |field| events.any? { |event| event[field] } })
+    assert(%w[environment contents before source params secondary env].all? { |field| events.any? { |event| event[field] } })
   end
 
   def test_misspelt_fields_are_found

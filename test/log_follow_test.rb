@@ -42,6 +42,9 @@ class LogFollowTest < Minitest::Test
     assert_equal ["one\ntwo\n", true], [told, status.success?]
     _, err, status = Open3.capture3(CONTROL, "-C", @dir, "log", "-f", "slwo")
     assert_equal [false, true], [status.success?, err.include?("no task slwo in run")]
+    out, err, status = Open3.capture3(CONTROL, "-C", @dir, "log", "-f", "first")
+    assert_equal ["", true], [out, status.success?]
+    assert_match(/\Arakudactl: the commands of first printed nothing in run \S+\n\z/, err)
   ensure
     %w[begin go end].each { |name| touch(name) }
   end

@@ -111,9 +111,46 @@ class TaskEnvironmentTest < Minitest::Test
       assert_equal 1, status.exitstatus
       assert_empty out
       assert_match(/no such package.*rakuda: needs env: conda env.yml: cannot be made/m, errors)
+      block = errors.lines(chomp: true).drop_while { |line| !line.start_with?("default: failed") }
+      assert_equal "  command: echo never", block[1]
+      made = /needs env: conda env.yml: cannot be made \(#{Regexp.escape(path("cache"))}\S+\.log\), on \S+/
+      assert_match(/\A  could not be started: #{made}\z/, block[2])
+      assert_match(/\A  in the environment: conda env.yml, sha256 /, block[3])
+      assert_includes block, "    no such package"
+      refute_includes errors, "command not found"
     end
+    assert_equal "needs env: conda env.yml", journal.find { |event| event["event"] == "command_ended" }["error"][/\A[^:]+: [^:]+/]
     assert_equal 2, calls.count("create")
     assert_empty Dir.glob(path("cache/rakuda/env/conda-*/.rakuda-made"))
+  end
+
+  # The script that is executed in front of it is nobody's business but who wants to run it again.
+  def test_a_command_is_told_as_the_rakefile_has_it_with_its_environment
+    tool("micromamba", 'case $1 in create) mkdir -p "$5" ;; run) shift 3; exec "$@" ;; esac')
+    File.write(project("env.yml"), "dependencies: []\n")
+    _, errors, = rakuda(<<~RUBY, "--ci", "github")
+      needs env: { conda: "env.yml" }
+      task(:default) { sh "echo one > one"; sh "sh", "-c", "exit 3", "two words" }
+    RUBY
+    assert_match(/^  command: sh -c 'exit 3' 'two words'$/, errors)
+    assert_match(/^::error .*: exit status 3: sh -c 'exit 3' 'two words'$/, errors)
+    line, words = journal.select { |event| event["event"] == "command_started" }
+    assert_equal ["echo one > one", nil, %w[sh -c] + ["exit 3", "two words"]], [line["line"], line["words"], words["words"]]
+    assert_equal [%w[kind names script]] * 2, ([line, words].map { |event| event["env"].keys })
+    assert_equal ["conda", ["env.yml"]], line["env"].values.first(2)
+    assert_match(%r{\A\.rakuda/env/conda-\h{16}\.sh\z}, line["env"]["script"])
+    told = ->(*question) { Open3.capture3("#{RAKUDA}ctl", *question, chdir: path("project")).first }
+    assert_match(/\$ sh -c 'exit 3' 'two words'  # env: conda env.yml$/, told.call("story", "default"))
+    story = JSON.parse(told.call("story", "default", "--json"))["events"].find { |event| event["what"] == "command_started" }
+    assert_equal ["echo one > one", line["env"]], story.values_at("line", "env")
+    failed = JSON.parse(told.call("report", "--json"))["failures"][0]
+    assert_equal ["sh -c 'exit 3' 'two words'", "conda env.yml"], failed.values_at("command", "env")
+    failure = %r{<failure message="Command failed with status \(3\): sh -c 'exit 3' 'two words'">command: sh }
+    assert_match(failure, told.call("export", "junit"))
+    # It can be run again with the script that the journal names.
+    tools = { "PATH" => path("tools"), "XDG_CACHE_HOME" => path("cache") }
+    again, = Open3.capture2(tools, "sh", line["env"]["script"], "--", "echo", "a b", chdir: path("project"))
+    assert_equal "a b\n", again
   end
 
   def test_a_changed_file_is_another_environment_and_a_reason_with_rerun_on
@@ -179,7 +216,7 @@ class TaskEnvironmentTest < Minitest::Test
     assert_equal ["load gcc/12", "load openmpi/4"], calls
     _, errors, status = rakuda(rakefile.sub("ARGV_MODULES", "'none/1'"))
     assert_equal 1, status.exitstatus
-    assert_match(%r{needs env: module load none/1 failed}, errors)
+    assert_match(%r{^  could not be started: needs env: module none/1: module load none/1 failed, on \S+$}, errors)
   ensure
     ENV.delete("MODULESHOME")
   end
@@ -221,7 +258,7 @@ class TaskEnvironmentTest < Minitest::Test
     File.write(project("image.sif"), "")
     _, errors, status = rakuda(rakefile.sub("IMAGE", "image.sif"))
     assert_equal 1, status.exitstatus
-    assert_match(/container image.sif: neither apptainer nor singularity is on/, errors)
+    assert_match(/container image.sif: neither apptainer nor singularity is there, on \S/, errors)
     tool("apptainer", "shift 6; exec \"$@\"")
     FileUtils.rm(path("calls"))
     out, errors, = rakuda(rakefile.sub("IMAGE", "image.sif"))

@@ -359,6 +359,8 @@ module Rakuda
 
       @batch_words = rest
       tasks
+    rescue OptionParser::MissingArgument, OptionParser::NeedlessArgument, OptionParser::AmbiguousOption => e
+      raise ConfigurationError, e.message
     end
 
     def collect_command_line_tasks(args)
@@ -597,7 +599,7 @@ module Rakuda
        own_setting("enforce", :enforce, @own[:enforce] || "nothing"),
        own_setting("resource", :resources, resources.empty? ? "none" : resources),
        own_setting("seed", :seed), own_setting("record", :record),
-       ["config", files.empty? ? "none" : files, @own[:config] ? "option" : "default"]]
+       ["config", files.empty? ? "none" : files, @own[:config] ? "option" : "default"]].sort_by(&:first)
     end
 
     def own_setting(name, key, value = @own[key])

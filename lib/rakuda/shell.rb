@@ -158,9 +158,8 @@ module Rakuda
       @next += 1
       inside = job.task_environment
       if inside
-        words = inside.wrap_line(line, *given_to(job)).map(&:b)
-        options = (base_options(job) || {}).merge("files" => inside.read.map(&:b))
-        @link.send_message("StartCommand", command, job.number, words, options, echo&.b)
+        options = (base_options(job) || {}).merge(inside.options(*given_to(job)))
+        @link.send_message("StartCommand", command, job.number, line.b, options, echo&.b)
       else
         @link.send_command_line(command, job.number, line, base_options(job), echo)
       end
@@ -177,10 +176,7 @@ module Rakuda
         fields["environment"] = @environment.with((job.device_variables || {}).merge(changes))
       end
       inside = job.task_environment
-      if inside
-        words = inside.wrap_words([words].flatten, *given_to(job)).map(&:b)
-        fields["files"] = inside.read.map(&:b)
-      end
+      fields.merge!(inside.options(*given_to(job))) if inside
       command = @next
       @next += 1
       @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The software that a task's commands run in (`needs env:`): a container, modules, a conda environment or a virtual
-# environment of Python. It turns a command into one that runs inside, and knows nothing of tasks.
+# environment of Python. It says what the hub puts in front of a command so that it runs inside, and knows nothing of tasks.
 #
 # What has to be done first is a small shell script in .rakuda/env, named after kind and content: it makes what has to
 # be made once, under a lock, on the machine where the command runs. So a command in the record stays short, and one can
@@ -55,23 +55,14 @@ module Rakuda
       raise ConfigurationError, "#{unreadable(e)}, and no task makes it"
     end
 
-    # Files that a command inside reads, of those that commands have run in so far: the script, and what it reads. Each
-    # stands below the run's folder; what does not is expected to be on every node.
-    # @return [Array<String>] absolute names
-    attr_reader :read
-
-    # @param line [String] for the shell
+    # The options of a command (StartCommand) that runs inside. Of the files that it reads those are named that stand below
+    # the run's folder: the script, and what that reads. What stands elsewhere is expected to be on every node.
     # @param passed [Array<String>] names of variables that a container is given besides; the same each time
     # @param grace [Numeric] seconds between SIGTERM and SIGKILL; the same each time
-    # @return [Array<String>] words of a command that runs it inside
-    def wrap_line(line, passed, grace)
-      ["sh", script(passed, grace), line]
-    end
-
-    # @param words [Array<String>] of a command; one alone is a line
-    # @return [Array<String>] words of a command that runs it inside
-    def wrap_words(words, passed, grace)
-      words.size == 1 ? wrap_line(words.first, passed, grace) : ["sh", script(passed, grace), "--", *words]
+    # @return [Hash{String => Object}]
+    def options(passed, grace)
+      script = script(passed, grace).b
+      { "inside" => { "kind" => @kind, "names" => @names.map(&:b), "script" => script }, "files" => @read.map(&:b) }
     end
 
     private
@@ -145,7 +136,7 @@ module Rakuda
 
     # A node may call the folder of the run something else: it is found by the script.
     FOLDER = <<~'SH'
-      folder=$(cd "${0%/*}/../.." && pwd) || exit 127
+      folder=$(cd "${0%/*}/../.." && pwd) || exit 125
     SH
 
     # @return [String] for the shell: a file of the run's folder or of elsewhere
@@ -178,6 +169,13 @@ module Rakuda
       esac
     SH
 
+    # How each script ends that cannot set up: with a line that the hub knows, and the status that goes with it.
+    def fail_function
+      <<~SH
+        fail() { echo "rakuda: needs env: #{quoted_in_quotes("#{@kind} #{@names.join(" ")}")}: $1, on $(uname -n)" >&2; exit 125; }
+      SH
+    end
+
     # What is said besides of packages in the run's folder: where hosts share none, a node has a folder of its own.
     UNBROUGHT = "$([ ! -e \"$folder/.rakuda-agent\" ] || echo '; packages in the folder of the run are not brought to hosts')"
 
@@ -187,7 +185,7 @@ module Rakuda
     # @param whole [String] a condition of the shell: what else is true of one that is made
     def made_once(make, suffix: "", whole: ":")
       <<~SH
-        fail() { echo "rakuda: needs env: #{@kind} #{quoted_in_quotes(@names.first)}: $1, on $(uname -n)" >&2; exit 127; }
+        #{fail_function.chomp}
         cache=${XDG_CACHE_HOME:-$HOME/.cache}/rakuda/env
         env=$cache/#{@kind}-#{@digest}-$(uname -m)#{suffix}
         #{FOLDER.chomp}
@@ -230,7 +228,7 @@ module Rakuda
         for tool in micromamba mamba conda ''; do [ -z "$tool" ] || ! command -v "$tool" >/dev/null || break; done
       SH
       make = <<~SH
-        [ -n "$tool" ] || { echo 'neither micromamba nor mamba nor conda is here'; exit 127; }
+        [ -n "$tool" ] || { echo 'neither micromamba nor mamba nor conda is here'; exit 1; }
         case $tool in
           micromamba) micromamba create --yes --quiet --prefix "$env" --file #{file_there} ;;
           *) "$tool" env create --quiet --prefix "$env" --file #{file_there} ;;
@@ -249,14 +247,15 @@ module Rakuda
 
     def module_script
       <<~SH
+        #{fail_function.chomp}
         for init in '' "${MODULESHOME:-/none}/init/sh" /etc/profile.d/modules.sh /etc/profile.d/lmod.sh \\
             /usr/share/modules/init/sh /usr/share/lmod/lmod/init/sh; do
           command -v module >/dev/null 2>&1 && break
           [ -r "$init" ] && . "$init"
         done
-        command -v module >/dev/null 2>&1 || { echo "rakuda: needs env: no command module on $(uname -n)" >&2; exit 127; }
+        command -v module >/dev/null 2>&1 || fail 'no command module'
         for name in #{@names.map { |name| Shellwords.escape(name) }.join(" ")}; do
-          module load "$name" || { echo "rakuda: needs env: module load $name failed on $(uname -n)" >&2; exit 127; }
+          module load "$name" || fail "module load $name failed"
         done
         #{RUN}
       SH
@@ -309,6 +308,8 @@ module Rakuda
         [ -z "$ending" ] || kill -HUP $ending 2>/dev/null
         # A client that was told several times may go before its container.
         [ -z "$told" ] || "$tool" kill "$(cat "$id")" >/dev/null 2>&1
+        # The client's own status, of which there is no container.
+        [ $status != 125 ] || [ -s "$id" ] || fail "$tool could not run it"
         rm -f "$id"
         exit $status
       }
@@ -329,6 +330,7 @@ module Rakuda
       others = file ? apptainer : Shellwords.escape(image.delete_prefix("docker://"))
       <<~SH
         [ "$1" = -- ] && shift || set -- sh -c "$1"
+        #{fail_function.chomp}
         #{FOLDER.chomp}
         grace=#{@grace / 2.0}
         #{CLIENT.chomp}
@@ -347,8 +349,7 @@ module Rakuda
             run --init --rm --interactive --volume "$folder:$folder" --workdir "$PWD" #{given} \\
               --user "$(id -u):$(id -g)" #{others} "$@" ;;
         esac
-        echo "rakuda: needs env: container #{quoted_in_quotes(@names.first)}: #{file ? "neither apptainer nor singularity is" : "none of apptainer, singularity, podman, docker is"} on $(uname -n)" >&2
-        exit 127
+        fail '#{file ? "neither apptainer nor singularity is there" : "none of apptainer, singularity, podman, docker is there"}'
       SH
     end
 

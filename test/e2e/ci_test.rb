@@ -63,6 +63,22 @@ class CiTest < Minitest::Test
     end
   end
 
+  # GitHub takes blanks off a line before it looks for a command.
+  def test_commands_of_a_program_to_github_are_given_once
+    rakuda("task(:default) { sh 'echo ::warning::odd; echo  ok; exit 3' }\n", "--ci", "github", "-j2") do |run|
+      assert_equal 1, run.out.scan(/^\s*::warning::odd$/).size, run.out
+      assert_match(/^    \| ::warning::odd\n    ok$/, run.err)
+      refute_match(/^\s*::warning/, run.err)
+    end
+  end
+
+  def test_a_command_is_quoted_where_a_failure_is_told
+    rakuda("task(:default) { sh 'sh', '-c', 'exit 3', 'it is' }\n", "--ci", "github", "-j2") do |run|
+      assert_match(/^  command: sh -c 'exit 3' 'it is'$/, run.err)
+      assert_match(/^::error .*: exit status 3: sh -c 'exit 3' 'it is'$/, run.err)
+    end
+  end
+
   def test_lines_as_they_come_are_in_no_group
     rakuda(RAKEFILE, "--ci", "github", "-j4", "--output", "line", "bad.txt") do |run|
       refute_includes run.out, "::group::"

@@ -47,7 +47,8 @@ class EnvironmentsElsewhereTest < Minitest::Test
       assert_equal %W[rakuda\n rakuda\n], [run.read("host1"), run.read("host2")]
       %w[host1 host2].each { |host| assert_equal %w[env/more.txt env/requirements.txt], run.files(host).grep(/txt/) }
       command = run.events.find { |event| event["event"] == "command_started" }
-      assert_match(%r{\A#{run.path(".rakuda/env/venv-")}\h{16}\.sh\z}, command["words"][1])
+      assert_equal ["venv", ["env/requirements.txt"]], command["env"].values_at("kind", "names")
+      assert_match(%r{\A\.rakuda/env/venv-\h{16}\.sh\z}, command["env"]["script"])
     end
   end
 

@@ -91,6 +91,7 @@ class RakudactlTest < Minitest::Test
     text = good("story", "bad")
     assert_match(/^bad in run \S+: failed\n  file, defined at Rakefile:4\n  prerequisites: a\.o$/, text)
     assert_match(/exit 3 after .*; CPU .*, read .*, wrote /, text)
+    assert_equal ["missing", "attempt 1 failed"], text.scan(/why: (.*)$/).flatten
     assert_equal 2, good("story", "bad", "--all-runs").scan(/^bad in run/).size
   end
 

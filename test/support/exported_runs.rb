@@ -38,7 +38,14 @@ module ExportedRuns
     stream :lines, from: "say", to: "counted"
     task(:say) { sh "seq 5" }
     file("counted") { |t| sh "wc -l > #{t.name}" }
+    needs env: { conda: "env.yml" }
+    file("inside") { |t| sh "sort", "-o", t.name, "src/one" }
   RUBY
+  # A stand-in that makes nothing and runs what it is given.
+  MICROMAMBA = <<~'SH'
+    #!/bin/sh
+    case $1 in create) mkdir -p "$5" ;; run) shift 3; exec "$@" ;; esac
+  SH
 
   class << self
     # @param targets [Array<String>] what is made
@@ -56,8 +63,11 @@ module ExportedRuns
       FileUtils.mkdir(File.join(folder, "src"))
       %w[one two three].each { |name| File.write(File.join(folder, "src", name), name) }
       File.write(File.join(folder, "Rakefile"), RAKEFILE)
+      File.write(File.join(folder, "env.yml"), "dependencies: []\n")
+      File.write(File.join(folder, "micromamba"), MICROMAMBA, perm: 0o755)
       command = ["timeout", "-s", "KILL", LIMIT, RAKUDA, "-j2", *targets]
-      out, status = Open3.capture2e({ "SECRET" => SECRET }, *command, chdir: folder)
+      environment = { "SECRET" => SECRET, "PATH" => "#{folder}:#{ENV.fetch("PATH")}", "XDG_CACHE_HOME" => folder }
+      out, status = Open3.capture2e(environment, *command, chdir: folder)
       raise out unless status.exitstatus == (targets.include?("never") ? 1 : 0)
 
       folder
@@ -70,6 +80,11 @@ module ExportedRuns
 
   def good
     ExportedRuns.folder("all", "bare")
+  end
+
+  # A task whose command runs in an environment.
+  def inside
+    ExportedRuns.folder("inside")
   end
 
   # Two tasks that a stream joins.

@@ -392,6 +392,6 @@ class Walk
     line.gsub(RUN, "RUN").gsub(/\d{4}-\d\d-\d\d/, "DATE").gsub(/\d\d:\d\d:\d\d(\.\d+)?/, "TIME").gsub(/\+\d+\.\d{3}/, "+S")
         .gsub(/\d[\d.]* (?:ns|µs|us|ms|s|min|k?B|MB|[KMG]iB)\b/, "N").gsub(/ on \S+( with|$)/, ' on HOST\1').gsub(/ {2,}/, "  ")
         .gsub(/\b\d+\.\d\d(?= |$)/, "RATIO").sub(/  (within scatter|slower|faster|too few)$/, "  VERDICT")
-        .gsub(/\b\d+ cores?\b/, "N cores").sub(", memory N", "").rstrip # of a short command it is not always known
+        .gsub(/\b\d+ cores?\b/, "N cores").rstrip
   end
 end

@@ -3,6 +3,7 @@
 //! Their life is the core's (`rakuda_core::Attempts`, docs/design/attempts.md); here commands
 //! become requests, and refusals messages.
 
+pub(crate) mod inside;
 pub(crate) mod state;
 
 use rakuda_cluster::LOCAL_NODE;
@@ -137,9 +138,15 @@ impl Hub {
             return;
         }
         let started_ns = self.now.time.0;
-        let program_again = program.clone();
+        let env = options.as_mut().and_then(|options| options.inside.take());
+        let own = program.clone();
+        let program = match &env {
+            Some(env) => inside::wrapped(program, env),
+            None => program,
+        };
         let running = RunningCommand {
-            program: program_again,
+            program: own.clone(),
+            env: env.clone(),
             started_ns,
             task,
             attempt,
@@ -170,7 +177,7 @@ impl Hub {
                 running.directory = directory;
             }
         } else {
-            self.note_command(command, task, &program, directory.as_ref());
+            self.note_command(command, task, &own, env.as_deref(), directory.as_ref());
         }
         if !is_prepared {
             self.show_echo(source, echo);
@@ -203,9 +210,10 @@ impl Hub {
         let Some(prepared) = running.prepared.take() else { return };
         running.started_ns = started_ns;
         let (node, task, number) = (running.node, running.task, running.attempt);
-        let (program, directory) = (running.program.clone(), running.directory.clone());
+        let (program, env) = (running.program.clone(), running.env.clone());
+        let directory = running.directory.clone();
         self.show_echo(self.source_of(command, task), prepared.pending.echo);
-        self.note_command(command, task, &program, directory.as_ref());
+        self.note_command(command, task, &program, env.as_deref(), directory.as_ref());
         for signal in prepared.signals {
             self.signal(command, signal);
         }

@@ -64,6 +64,21 @@ pub(crate) fn annotation(
     }
 }
 
+/// A block for people, without lines that GitHub would obey once more: it takes blanks off a line,
+/// and then does what one says that begins with `::`.
+pub(crate) fn obeyed_no_more(system: CiSystem, block: &str) -> String {
+    if system != CiSystem::Github {
+        return block.to_owned();
+    }
+    let line = |line: &str| {
+        let command = line.trim_start();
+        let blanks = &line[..line.len() - command.len()];
+        let mark = if command.starts_with("::") { "| " } else { "" };
+        format!("{blanks}{mark}{command}")
+    };
+    block.split_inclusive('\n').map(line).collect()
+}
+
 /// Splits the place off that the front adds to a message: `boom (lib/a.rb:3)`.
 pub(crate) fn place_of(message: &str) -> Option<(&str, &str)> {
     let (_, place) = message.strip_suffix(')')?.rsplit_once(" (")?;
@@ -113,6 +128,16 @@ mod tests {
         let told = |colour| annotation(CiSystem::Gitlab, colour, Some(("a.rb", "3")), "t", "boom");
         assert_eq!(told(false), "a.rb:3: error: t: boom\n");
         assert_eq!(told(true), "\x1b[31;1ma.rb:3: error: t: boom\x1b[0m\n");
+    }
+
+    #[test]
+    fn a_block_for_people_tells_github_nothing_to_do() {
+        let block = "== 1 failed ==\n  output:\n    ::error::a\n\t::x\n    a ::b\n::set-env::";
+        let told = |system| obeyed_no_more(system, block);
+        let expected =
+            "== 1 failed ==\n  output:\n    | ::error::a\n\t| ::x\n    a ::b\n| ::set-env::";
+        assert_eq!(told(CiSystem::Github), expected);
+        assert_eq!(told(CiSystem::Gitlab), block);
     }
 
     #[test]

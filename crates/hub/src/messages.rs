@@ -19,6 +19,7 @@ use rakuda_proto::journal::{FileIdentity, JournalEvent, RoundValues};
 use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
+use crate::attempts::inside;
 use crate::attempts::state::{
     AttemptDetails, FailedCommand, PendingCommand, RunningAttempt, RunningCommand,
 };
@@ -655,6 +656,7 @@ impl Hub {
             } => {
                 self.on_worker_exited(command, &mut status, &mut error, &usage, is_outlived);
                 let ended = self.commands.remove(&command);
+                error = error.or_else(|| self.trouble_of_env(ended.as_ref()?, status));
                 let task = ended.as_ref().and_then(|command| command.task);
                 let number = ended.as_ref().map(|command| command.attempt);
                 let owner = ended.as_ref().and_then(RunningCommand::source);
@@ -686,6 +688,15 @@ impl Hub {
                 }
             }
         }
+    }
+
+    /// Why what a command was to run in could not be set up, if that is how it ended.
+    fn trouble_of_env(&self, ended: &RunningCommand, status: i32) -> Option<Text> {
+        let env = ended.env.as_deref()?;
+        let attempt = self.run.attempts().acting(ended.task?)?;
+        let listens = self.settings.output != OutputMode::None;
+        let lines = listens.then(|| attempt.details.tail.lines(inside::LINES_MAX));
+        inside::trouble(env, status, lines.as_deref())
     }
 
     /// What the hub keeps with an attempt whose action runs.

@@ -8,8 +8,8 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::{CommandId, OutputStream};
 use rakuda_proto::front::{ActionOutcome, CommandOptions, Program};
 use rakuda_proto::journal::{
-    ClockStepped, FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome, RunStarted, Settled,
-    TargetFate, TaskBlamed, TaskReopened,
+    ClockStepped, CommandEnvironment, FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome,
+    RunStarted, Settled, TargetFate, TaskBlamed, TaskReopened,
 };
 
 use crate::HubError;
@@ -17,7 +17,7 @@ use crate::attempts::state::RunningAttempt;
 use crate::hub::Hub;
 use crate::plan::Evidence;
 use crate::printer::OutputMode;
-use crate::record::{AttemptEnd, AttemptStart, Limits, RecordConfig, Source};
+use crate::record::{AttemptEnd, AttemptStart, CommandStart, Limits, RecordConfig, Source};
 use crate::settings::RunSettings;
 use crate::targets::TargetEnding;
 
@@ -169,9 +169,12 @@ impl Hub {
         command: CommandId,
         task: Option<TaskId>,
         program: &Program,
+        env: Option<&CommandEnvironment>,
         directory: Option<&Text>,
     ) {
-        self.record.command_started(self.now.journal_ns(), command.0, task, program, directory);
+        let time_ns = self.now.journal_ns();
+        let started = CommandStart { time_ns, command: command.0, task, program, env, directory };
+        self.record.command_started(&started);
     }
 
     /// Where a command with these options runs, when that is not the run's directory.

@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 use rakuda_core::{
     GangPhase, GangView, NodeId, NodeState, Reason, RequirementId, Settled, TaskId, TaskState,
 };
-use rakuda_record::printable::printable;
 use rakuda_record::words::environment_in_words;
 use serde_json::{Map, Value, json};
 
 use crate::agents::Member;
-use crate::failures::command_line;
+use crate::failures::shown_command;
 use crate::hub::Hub;
 use crate::streams::Passing;
 use crate::sync::state::OpenRound;
@@ -409,7 +408,7 @@ impl Hub {
         }
         let own = self.commands.values().filter(|command| command.task == Some(id));
         let commands = own.take(LIST_MAX).map(|command| {
-            let line = printable(&command_line(&command.program));
+            let line = shown_command(&command.program);
             json!({"command": line, "elapsed_s": seconds(command.started_ns)})
         });
         answer["commands"] = commands.collect();

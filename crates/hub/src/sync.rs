@@ -21,6 +21,7 @@ use rakuda_proto::front::{
 use rakuda_proto::journal::{CommandPrepared, JournalEvent, RoundClock, RoundEnded};
 
 use crate::hub::Hub;
+use crate::record::CommandStart;
 use crate::round_remarks::{self, Remark};
 use state::{ClockOfNode, OUTPUT_BYTES_MAX, Round, SyncRounds, clock_ahead_ns};
 
@@ -160,9 +161,14 @@ impl Hub {
         let started_ns = self.sync.core.started_ns(id, worker);
         let started_ns = started_ns.unwrap_or_else(|| self.now.journal_ns());
         if let Some(running) = self.commands.get(&command) {
-            let (task, program) = (running.task, running.program.clone());
-            let directory = running.directory.clone();
-            self.record.command_started(started_ns, command.0, task, &program, directory.as_ref());
+            self.record.command_started(&CommandStart {
+                time_ns: started_ns,
+                command: command.0,
+                task: running.task,
+                program: &running.program,
+                env: running.env.as_deref(),
+                directory: running.directory.as_ref(),
+            });
         }
     }
 

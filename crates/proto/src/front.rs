@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::journal::CommandEnvironment;
 use crate::streams::{OpeningId, RecordForm};
 use crate::{Figure, Text};
 
@@ -388,6 +389,8 @@ pub struct CommandOptions {
     /// Files of this machine that it reads where it runs (absolute). A word of the command that is one of them is what
     /// its node calls that file. Nobody tells the agent.
     pub files: Vec<Text>,
+    /// What it runs in: its script (absolute) is executed with the command as its arguments. Nobody tells the agent.
+    pub inside: Option<Box<CommandEnvironment>>,
 }
 
 /// At which gate a command waits (docs/design/synchronised-start.md).

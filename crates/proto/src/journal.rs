@@ -467,6 +467,40 @@ pub struct CommandStarted {
     /// Where it runs, when that is not the run's directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<Text>,
+    /// What it runs in, when its task has an environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<Box<CommandEnvironment>>,
+}
+
+/// What the commands of a task run in (`needs env:`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandEnvironment {
+    /// `venv`, `conda`, `module` or `container`.
+    pub kind: String,
+    /// The file, the image or the modules, as the Rakefile has them; none: an older version has not noted them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<Text>,
+    /// The script that sets it up and then executes the command.
+    pub script: Text,
+}
+
+impl CommandEnvironment {
+    /// Kind and names: `venv requirements.txt`.
+    pub fn words(&self) -> String {
+        let names = self.names.iter().map(Text::to_display);
+        std::iter::once(self.kind.clone()).chain(names).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The file that says or has what is in it, where there is one: an image may be a name in a registry.
+    pub fn file(&self) -> Option<&Text> {
+        let is_file = |name: &&Text| match self.kind.as_str() {
+            "venv" | "conda" => true,
+            "container" => name.0.ends_with(b".sif") || name.0.ends_with(b".img"),
+            _ => false,
+        };
+        self.names.first().filter(is_file)
+    }
 }
 
 /// See [`JournalEvent::CommandPrepared`].

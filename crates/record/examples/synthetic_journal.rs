@@ -366,6 +366,7 @@ impl<W: Write> Execution<'_, W> {
             words: Some(words),
             line: None,
             directory: None,
+            env: None,
         }))?;
         let ends_ns = started_ns + self.duration(self.graph.rules[task as usize]);
         let running = Running { ends_ns, task, node, command, attempt, started_ns };

@@ -8,10 +8,10 @@ use std::io::BufRead;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileStaged, GangStarted, InputLost,
-    JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded, RoundValues, RuleDefined, RunEnded,
-    RunOutcome, RunStarted, StopRequested, StreamsEnded, StreamsOpened, StreamsRerouted,
-    TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
+    AttemptEnded, AttemptStarted, CommandEnded, CommandEnvironment, CommandStarted, FileStaged,
+    GangStarted, InputLost, JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded,
+    RoundValues, RuleDefined, RunEnded, RunOutcome, RunStarted, StopRequested, StreamsEnded,
+    StreamsOpened, StreamsRerouted, TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
@@ -266,6 +266,7 @@ impl Run {
             }
             JournalEvent::CommandStarted(mut started) => {
                 self.see(started.time_ns);
+                take_script_off(&mut started);
                 if let Some(words) = &mut started.words {
                     words.shrink_to_fit();
                 }
@@ -453,4 +454,28 @@ fn put<T>(list: &mut Vec<Option<T>>, number: u32, end: usize, value: T) {
 
 fn get<T>(list: &mut [Option<T>], number: u32) -> Option<&mut T> {
     list.get_mut(number as usize)?.as_mut()
+}
+
+/// Where the scripts of `needs env:` are.
+const ENVIRONMENTS: &str = "/.rakuda/env/";
+
+/// An older version has noted the script of `needs env:` in front of the user's own command, and no `env`.
+fn take_script_off(started: &mut CommandStarted) {
+    let Some([shell, script, own @ ..]) = started.words.as_deref() else { return };
+    let name = script.to_display();
+    let kind = name.rsplit_once('/').and_then(|(_, file)| file.split_once('-'));
+    let Some((kind, _)) = kind.filter(|_| shell.0 == b"sh" && name.contains(ENVIRONMENTS)) else {
+        return;
+    };
+    let env =
+        CommandEnvironment { kind: kind.to_owned(), names: Vec::new(), script: script.clone() };
+    match own {
+        [first, words @ ..] if first.0 == b"--" => started.words = Some(words.to_vec()),
+        [line] => {
+            started.line = Some(line.clone());
+            started.words = None;
+        }
+        _ => return,
+    }
+    started.env = Some(Box::new(env));
 }

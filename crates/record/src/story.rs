@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    CommandEnded, FileStaged, NodeChosen, Outcome, Reason, RunOutcome, Settled, TargetFate,
-    TaskKind,
+    CommandEnded, CommandEnvironment, FileStaged, NodeChosen, Outcome, Reason, RunOutcome, Settled,
+    TargetFate, TaskKind,
 };
 
 use crate::run::{Attempt, Loss, Run, Task};
@@ -94,6 +94,8 @@ pub enum What {
         cores: u32,
         /// Why it ran.
         reasons: Vec<Reason>,
+        /// The attempt that it is to make good: its number, and how that ended.
+        after: Option<(u32, Outcome)>,
     },
     /// The node of the attempt was chosen by what was known of it.
     NodeChosen(Box<NodeChosen>),
@@ -105,6 +107,8 @@ pub enum What {
         words: Result<Vec<Text>, Text>,
         /// Where, when not in the run's directory.
         directory: Option<Text>,
+        /// What it runs in.
+        env: Option<Box<CommandEnvironment>>,
     },
     /// A command ended.
     CommandEnded(Box<CommandEnded>),
@@ -196,8 +200,11 @@ pub fn story(run: &Run, number: u32) -> Option<Story> {
     if matches!(fate, Fate::Executed | Fate::Failed | Fate::Unfinished) {
         happenings.extend(ready(run, task));
     }
+    let mut after = None;
     for attempt in &task.attempts {
-        tell_attempt(run, attempt, &mut happenings);
+        tell_attempt(run, attempt, after, &mut happenings);
+        let ended = attempt.ended.as_ref().filter(|ended| ended.retried);
+        after = ended.map(|ended| (attempt.started.attempt, ended.outcome));
     }
     tell_staged(run, task, &mut happenings);
     // That it failed has been said with its last attempt.
@@ -298,7 +305,12 @@ fn settled_ns(task: &Task) -> Option<i64> {
     settled.or(ended.map(|ended| ended.time_ns))
 }
 
-fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
+fn tell_attempt(
+    run: &Run,
+    attempt: &Attempt,
+    after: Option<(u32, Outcome)>,
+    happenings: &mut Vec<Happening>,
+) {
     let started = &attempt.started;
     let node = run.nodes.get(started.node as usize);
     let node_name = run.node_name(started.node);
@@ -310,6 +322,7 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
             node: node_name.clone(),
             cores: started.cores_in_all(),
             reasons: started.reasons.clone(),
+            after,
         },
     );
     if let Some(chosen) = &attempt.chosen {
@@ -325,7 +338,8 @@ fn tell_attempt(run: &Run, attempt: &Attempt, happenings: &mut Vec<Happening>) {
         };
         let directory = command.started.directory.clone();
         let number = command.started.command;
-        let what = What::CommandStarted { command: number, words, directory };
+        let env = command.started.env.clone();
+        let what = What::CommandStarted { command: number, words, directory, env };
         tell(command.started.time_ns, what);
         if let Some(ended) = &command.ended {
             tell(ended.time_ns, What::CommandEnded(Box::new(ended.clone())));

@@ -1,7 +1,7 @@
 //! Reasons and durations in words, for people. The words are nowhere parsed: programs read the JSON forms.
 
 use rakuda_proto::Text;
-use rakuda_proto::journal::{Reason, ReasonKind};
+use rakuda_proto::journal::{CommandEnvironment, Reason, ReasonKind};
 
 use crate::printable::{printable, shown};
 
@@ -72,6 +72,11 @@ pub fn duration_in_words(ns: impl Into<i128>) -> String {
         }
     }
     format!("{ns} ns")
+}
+
+/// What stands behind a command that runs in an environment, as a shell's remark.
+pub fn env_remark(env: Option<&CommandEnvironment>) -> String {
+    env.map_or_else(String::new, |env| format!("  # env: {}", printable(env.words().as_bytes())))
 }
 
 /// A command line as one could type it into a shell.

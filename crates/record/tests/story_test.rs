@@ -1,6 +1,6 @@
 //! Stories and reasons of tasks, from journals as lines.
 
-use rakuda_proto::journal::ReasonKind;
+use rakuda_proto::journal::{Outcome, ReasonKind};
 use rakuda_record::Run;
 use rakuda_record::find::find_task;
 use rakuda_record::story::{Fate, What, story};
@@ -162,4 +162,40 @@ fn abandoned_task_leads_to_what_failed_in_the_end() {
     assert_eq!((step.task.to_display(), step.depth), ("a".to_owned(), 2));
     assert_eq!(step.message, Some("no luck".into()));
     assert_eq!(why.chain.len(), 1);
+}
+
+#[test]
+fn an_attempt_that_makes_another_good_says_which_and_how_that_ended() {
+    let failed = r#""attempt_ended","time_ns":40,"task":1,"outcome":"failed","retried":true"#;
+    let again = r#""attempt_started","time_ns":41,"task":1,"attempt":2,"node":0,"cores":2,"reasons":[{"kind":"missing"}]"#;
+    let run = run(&[A_BEGINS, A_DONE, B_BEGINS, failed, again]);
+    let told = story(&run, 1).unwrap().happenings;
+    let after = told.iter().filter_map(|happening| match happening.what {
+        What::AttemptStarted { after, .. } => Some(after),
+        _ => None,
+    });
+    assert_eq!(after.collect::<Vec<_>>(), [None, Some((1, Outcome::Failed))]);
+}
+
+#[test]
+fn a_command_in_an_environment_is_the_users_own_also_in_older_journals() {
+    let told = |command: &str| {
+        let command = format!(r#""command_started","time_ns":31,"command":0,"task":1,{command}"#);
+        let happenings =
+            story(&run(&[A_BEGINS, A_DONE, B_BEGINS, &command]), 1).unwrap().happenings;
+        let started = happenings.into_iter().find_map(|happening| match happening.what {
+            What::CommandStarted { words, env, .. } => Some((words, env.map(|env| env.words()))),
+            _ => None,
+        });
+        started.unwrap()
+    };
+    let words = |words: &[&str]| Ok(words.iter().map(|word| (*word).into()).collect());
+    let now = r#""words":["fit","a b"],"env":{"kind":"venv","names":["r.txt"],"script":".rakuda/env/venv-0.sh"}"#;
+    assert_eq!(told(now), (words(&["fit", "a b"]), Some("venv r.txt".into())));
+    let before = r#""words":["sh","/w/.rakuda/env/venv-0.sh","--","fit","a b"]"#;
+    assert_eq!(told(before), (words(&["fit", "a b"]), Some("venv".into())));
+    let line = r#""words":["sh","/w/.rakuda/env/module-0.sh","fit a > b"]"#;
+    assert_eq!(told(line), (Err("fit a > b".into()), Some("module".into())));
+    let own = r#""words":["sh","/w/env/venv-0.sh","x"]"#;
+    assert_eq!(told(own), (words(&["sh", "/w/env/venv-0.sh", "x"]), None));
 }

@@ -74,7 +74,7 @@ pub fn follow(
     let header: Vec<u8> =
         name.0.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }).collect();
     let (mut journal, mut log) = (Follower::new(folder), Log::default());
-    let (mut first, mut was_over) = (None, false);
+    let (mut first, mut was_over, mut printed) = (None, false, false);
     loop {
         // Before the journal, and that before the log: what came last is in what is read last.
         let goes_on = place.run_folder(&journal.folder().run).is_ok_and(|it| it.is_running());
@@ -98,6 +98,7 @@ pub fn follow(
                     "rakudactl: {bytes} more bytes were printed and not kept\n"
                 ));
             }
+            printed = true;
             out.write_all(content)
         })?;
         out.flush()?;
@@ -105,7 +106,10 @@ pub fn follow(
         // Once more: what was printed last may be on its way while the journal tells the end.
         if std::mem::replace(&mut was_over, is_over || !goes_on) && (is_over || !goes_on) {
             // Of one that never came it is said why.
-            task_number(journal.folder(), run, name)?;
+            let number = task_number(journal.folder(), run, name)?;
+            if !printed {
+                super::log::explain_nothing(journal.folder(), run, number, wanted)?;
+            }
             return Ok(Status::Good);
         }
         rakuda_service::pass(EVERY);

@@ -11,7 +11,7 @@ use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
 use rakuda_record::printable::{printable, shown};
 use rakuda_record::story::{Happening, Story as Told, What, story};
-use rakuda_record::words::{command_line, duration_in_words, reason_in_words};
+use rakuda_record::words::{command_line, duration_in_words, env_remark, reason_in_words};
 
 use super::place::{Place, complain_of_damage, task_name, task_number};
 use super::story_json::to_json;
@@ -150,22 +150,31 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
         What::Ready { after } => {
             vec![format!("{} was done: nothing was missing any more", shown(after))]
         }
-        What::AttemptStarted { attempt, node, cores, reasons } => {
+        What::AttemptStarted { attempt, node, cores, reasons, after } => {
             let cores = text::count(*cores as usize, "core");
             let node = shown(node);
             let mut lines = vec![format!("attempt {attempt} began on {node} with {cores}")];
+            // What the reasons say then, as that its target is missing, is what the attempt before has left behind.
+            if let Some((before, outcome)) = after {
+                lines.push(format!(
+                    "  why: attempt {before} {}",
+                    outcome_in_words(*outcome, stopped)
+                ));
+                return lines;
+            }
             lines
                 .extend(reasons.iter().map(|reason| format!("  why: {}", reason_in_words(reason))));
             lines
         }
         What::NodeChosen(chosen) => vec![chosen_in_words(chosen)],
-        What::CommandStarted { words, directory, .. } => {
+        What::CommandStarted { words, directory, env, .. } => {
             let line = match words {
                 Ok(words) => command_line(words),
                 Err(line) => shown(line),
             };
             let place = directory.as_ref().map(|directory| format!("(in {}) ", shown(directory)));
-            vec![format!("  $ {}{line}", place.unwrap_or_default())]
+            let remark = env_remark(env.as_deref());
+            vec![format!("  $ {}{line}{remark}", place.unwrap_or_default())]
         }
         What::CommandEnded(ended) => {
             if let Some(error) = &ended.error {
@@ -244,6 +253,19 @@ fn file_staged(what: &What) -> String {
     format!("{beside}{name} was brought from {from} to {to}{with}: {bytes} in {took}")
 }
 
+/// After its number.
+fn outcome_in_words(outcome: Outcome, stopped: bool) -> &'static str {
+    match outcome {
+        Outcome::Done => "was done",
+        Outcome::Failed => "failed",
+        Outcome::Exited => "called exit",
+        Outcome::Aborted if stopped => "was ended, as the run was to stop",
+        Outcome::Aborted => "was ended because of others",
+        Outcome::GivenBack => "was given back: it had been begun early",
+        Outcome::Lost => "was lost with its node",
+    }
+}
+
 fn attempt_ended(what: &What, stopped: bool) -> String {
     let What::AttemptEnded {
         attempt,
@@ -259,15 +281,7 @@ fn attempt_ended(what: &What, stopped: bool) -> String {
         return String::new();
     };
     let took = duration_in_words(i64::try_from(*took_ns).unwrap_or(i64::MAX));
-    let outcome = match outcome {
-        Outcome::Done => "was done",
-        Outcome::Failed => "failed",
-        Outcome::Exited => "called exit",
-        Outcome::Aborted if stopped => "was ended, as the run was to stop",
-        Outcome::Aborted => "was ended because of others",
-        Outcome::GivenBack => "was given back: it had been begun early",
-        Outcome::Lost => "was lost with its node",
-    };
+    let outcome = outcome_in_words(*outcome, stopped);
     let mut line = format!("attempt {attempt} {outcome} after {took}");
     if let Some(message) = message {
         line.extend([": ", &shown(message)]);

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use rakuda_proto::Text;
-use rakuda_proto::journal::{CommandEnded, Outcome, RunOutcome, Settled, TargetFate, TaskKind};
+use rakuda_proto::journal::{
+    CommandEnded, CommandEnvironment, Outcome, RunOutcome, Settled, TargetFate, TaskKind,
+};
 use rakuda_record::story::{Story, What};
 use serde::Serialize;
 
@@ -60,6 +62,8 @@ enum WhatOut<'a> {
         line: Option<&'a Text>,
         #[serde(skip_serializing_if = "Option::is_none")]
         directory: &'a Option<Text>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        env: Option<&'a CommandEnvironment>,
     },
     CommandEnded {
         command: u32,
@@ -150,23 +154,26 @@ pub fn to_json<'a>(run: &'a str, started_ns: i64, story: &'a Story) -> StoryOut<
 fn what(what: &What) -> WhatOut<'_> {
     match what {
         What::Ready { after } => WhatOut::Ready { after },
-        What::AttemptStarted { attempt, node, cores, reasons } => WhatOut::AttemptStarted {
-            attempt: *attempt,
-            node,
-            cores: *cores,
-            reasons: reasons.iter().map(ReasonOut::new).collect(),
-        },
+        What::AttemptStarted { attempt, node, cores, reasons, after: _ } => {
+            WhatOut::AttemptStarted {
+                attempt: *attempt,
+                node,
+                cores: *cores,
+                reasons: reasons.iter().map(ReasonOut::new).collect(),
+            }
+        }
         What::NodeChosen(chosen) => WhatOut::NodeChosen {
             attempt: chosen.attempt,
             condition: chosen.condition.as_deref(),
             prefer: chosen.prefer.as_deref(),
             values: &chosen.values,
         },
-        What::CommandStarted { command, words, directory } => WhatOut::CommandStarted {
+        What::CommandStarted { command, words, directory, env } => WhatOut::CommandStarted {
             command: *command,
             words: words.as_deref().ok(),
             line: words.as_ref().err(),
             directory,
+            env: env.as_deref(),
         },
         What::CommandEnded(ended) => command_ended(ended),
         What::FileStaged { file, secondary, from, to, bytes, took_ns } => WhatOut::FileStaged {

@@ -6,7 +6,7 @@ use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::agent::CommandId;
 use rakuda_proto::front::{CommandOptions, Program};
-use rakuda_proto::journal::{FileIdentity, InputBytes};
+use rakuda_proto::journal::{CommandEnvironment, FileIdentity, InputBytes};
 
 use crate::failures::tail::Tail;
 use crate::record::Source;
@@ -65,8 +65,10 @@ pub(crate) struct FailedCommand {
 /// A command that runs.
 #[derive(Debug)]
 pub(crate) struct RunningCommand {
-    /// What it executes.
+    /// What it executes; in an environment, without the script in front of it.
     pub program: Program,
+    /// What it runs in.
+    pub env: Option<Box<CommandEnvironment>>,
     /// When it was handed to the agent, by the monotonic clock.
     pub started_ns: u64,
     /// Whose action asked for it.

@@ -12,10 +12,11 @@ mod text;
 use std::path::Path;
 
 use rakuda_core::{FailurePolicy, LOSSES_PER_NODE, TaskId, TaskState, total_ns};
+use rakuda_proto::Text;
 use rakuda_proto::agent::OutputStream;
 use rakuda_proto::front::{CiSystem, Program};
 use rakuda_record::printable::printable;
-use rakuda_record::words::environment_in_words;
+use rakuda_record::words::{command_line, environment_in_words};
 
 use crate::attempts::state::RunningAttempt;
 use crate::ci;
@@ -171,6 +172,7 @@ impl Hub {
         let summary = self.summary(stopped, &failed);
         let mut text = summary.text();
         if let Some(system) = self.settings.ci {
+            text = ci::obeyed_no_more(system, &text);
             for (task, id) in summary.tasks.iter().zip(&failed) {
                 text.push_str(&self.annotation(system, task, *id));
             }
@@ -312,7 +314,7 @@ fn cause_of(attempt: &RunningAttempt, message: &[u8]) -> Option<Cause> {
                 || COMMAND_FAILED.iter().any(|words| message.starts_with(words)) =>
         {
             Some(Cause::Command {
-                line: command_line(&failed.program),
+                line: shown_command(&failed.program),
                 status: failed.status,
                 error: failed.error.clone(),
             })
@@ -322,13 +324,15 @@ fn cause_of(attempt: &RunningAttempt, message: &[u8]) -> Option<Cause> {
     }
 }
 
-/// A command as one would type it.
-pub(crate) fn command_line(program: &Program) -> Vec<u8> {
+/// A command as one would type it, fit to be shown.
+pub(crate) fn shown_command(program: &Program) -> String {
     match program {
-        Program::Line(line) => line.0.clone(),
-        Program::Words(words) => {
-            words.iter().map(|word| word.0.as_slice()).collect::<Vec<_>>().join(&b' ')
+        Program::Line(Text(line)) => {
+            let line: Vec<u8> =
+                line.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }).collect();
+            printable(&line)
         }
+        Program::Words(words) => command_line(words),
     }
 }
 

@@ -9,7 +9,8 @@ use rakuda_core::TaskId;
 pub(crate) enum Cause {
     /// A command did.
     Command {
-        line: Vec<u8>,
+        /// As one would type it, fit to be shown.
+        line: String,
         /// As wait(2) gives it.
         status: i32,
         /// Why it could not be started.

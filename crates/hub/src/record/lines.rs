@@ -7,10 +7,14 @@
 use rakuda_proto::Text;
 use rakuda_proto::front::{Program, Usage};
 use rakuda_proto::journal::{
-    FileIdentity, InputBytes, JournalEvent, Outcome, Reason, TargetFate, TaskKind,
+    CommandEnvironment, FileIdentity, InputBytes, JournalEvent, Outcome, Reason, TargetFate,
+    TaskKind,
 };
 
-use rakuda_core::Held;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rakuda_core::{Held, TaskId};
 
 /// Any event; for those that are rare.
 pub(super) fn event(out: &mut Vec<u8>, event: &JournalEvent) {
@@ -51,6 +55,15 @@ impl Line<'_> {
         if any {
             self.0.push(b']');
         }
+    }
+
+    /// A list, also an empty one; `key` ends with its bracket.
+    fn texts(&mut self, key: &str, texts: &[Text]) {
+        self.0.extend_from_slice(key.as_bytes());
+        for (index, text) in texts.iter().enumerate() {
+            self.text(if index == 0 { "" } else { "," }, &text.0);
+        }
+        self.0.push(b']');
     }
 
     fn end(self) {
@@ -156,32 +169,40 @@ pub(super) fn attempt_started(out: &mut Vec<u8>, start: &AttemptStart<'_>, reaso
     line.end();
 }
 
-pub(super) fn command_started(
-    out: &mut Vec<u8>,
-    time_ns: i64,
-    command: u32,
-    task: Option<u32>,
-    program: &Program,
-    directory: Option<&Text>,
-) {
+/// What a `command_started` tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommandStart<'a> {
+    pub time_ns: i64,
+    pub command: u32,
+    pub task: Option<TaskId>,
+    /// The user's own, without the script of `env`.
+    pub program: &'a Program,
+    pub env: Option<&'a CommandEnvironment>,
+    pub directory: Option<&'a Text>,
+}
+
+/// `folder`: the run's.
+pub(super) fn command_started(out: &mut Vec<u8>, start: &CommandStart<'_>, folder: &Path) {
     let mut line = Line(out);
-    line.number(r#"{"event":"command_started","time_ns":"#, time_ns);
-    line.number(r#","command":"#, command);
-    if let Some(task) = task {
-        line.number(r#","task":"#, task);
+    line.number(r#"{"event":"command_started","time_ns":"#, start.time_ns);
+    line.number(r#","command":"#, start.command);
+    if let Some(task) = start.task {
+        line.number(r#","task":"#, task.0);
     }
-    match program {
+    match start.program {
         Program::Line(text) => line.text(r#","line":"#, &text.0),
-        Program::Words(words) => {
-            for (index, word) in words.iter().enumerate() {
-                line.text(if index == 0 { r#","words":["# } else { "," }, &word.0);
-            }
-            let end: &[u8] = if words.is_empty() { br#","words":[]"# } else { b"]" };
-            line.0.extend_from_slice(end);
-        }
+        Program::Words(words) => line.texts(r#","words":["#, words),
     }
-    if let Some(directory) = directory {
+    if let Some(directory) = start.directory {
         line.text(r#","directory":"#, &directory.0);
+    }
+    if let Some(env) = start.env {
+        line.text(r#","env":{"kind":"#, env.kind.as_bytes());
+        line.texts(r#","names":["#, &env.names);
+        let script = env.script.as_path();
+        let script = script.strip_prefix(folder).unwrap_or(script);
+        line.text(r#","script":"#, script.as_os_str().as_bytes());
+        line.0.push(b'}');
     }
     line.end();
 }
@@ -484,10 +505,24 @@ mod tests {
     #[test]
     fn a_command_is_read_as_it_was_written() {
         let words = vec![Text::from("echo"), Text::from("a\tb"), Text(vec![0x80])];
+        let env = |script: &str| CommandEnvironment {
+            kind: "module".into(),
+            names: ["gcc/12", "a\tb"].map(Text::from).to_vec(),
+            script: Text::from(script),
+        };
         for program in [Program::Words(words), Program::Line(Text::from("x > y"))] {
             let mut line = Vec::new();
+            let inside = env("/w/.rakuda/env/module-0.sh");
             let directory = Text::from("/d");
-            command_started(&mut line, 5, 6, Some(7), &program, Some(&directory));
+            let start = CommandStart {
+                time_ns: 5,
+                command: 6,
+                task: Some(TaskId(7)),
+                program: &program,
+                env: Some(&inside),
+                directory: Some(&directory),
+            };
+            command_started(&mut line, &start, Path::new("/w"));
             let (words, text) = match &program {
                 Program::Words(words) => (Some(words.clone()), None),
                 Program::Line(line) => (None, Some(line.clone())),
@@ -499,6 +534,7 @@ mod tests {
                 words,
                 line: text,
                 directory: Some(directory),
+                env: Some(Box::new(env(".rakuda/env/module-0.sh"))),
             };
             assert_eq!(read(&line), JournalEvent::CommandStarted(expected));
         }

@@ -31,7 +31,7 @@ use rakuda_core::{InvocationId, Scheduler, TaskId, total_ns};
 use rakuda_proto::Text;
 use rakuda_proto::agent::OutputStream;
 use rakuda_proto::cluster::Operations;
-use rakuda_proto::front::{Program, Usage};
+use rakuda_proto::front::Usage;
 use rakuda_proto::journal::{
     ClockStepped, FileIdentity, InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent,
     NodeGone, NodeJoined, NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested,
@@ -47,7 +47,7 @@ use crate::project::Project;
 use definitions::Definitions;
 pub(crate) use doubts::Doubt;
 pub(crate) use folder::cannot_be_made;
-pub(crate) use lines::{AttemptEnd, AttemptStart};
+pub(crate) use lines::{AttemptEnd, AttemptStart, CommandStart};
 use marker::Marker;
 use output_log::OutputLog;
 pub(crate) use output_log::Source;
@@ -457,18 +457,11 @@ impl Record {
     }
 
     /// A command is about to start.
-    pub fn command_started(
-        &mut self,
-        time_ns: i64,
-        command: u32,
-        task: Option<TaskId>,
-        program: &Program,
-        directory: Option<&Text>,
-    ) {
+    pub fn command_started(&mut self, start: &CommandStart<'_>) {
         if self.enabled {
             self.executing = true;
-            let task = task.map(|id| id.0);
-            lines::command_started(&mut self.pending, time_ns, command, task, program, directory);
+            let folder = self.started.directory.as_path();
+            lines::command_started(&mut self.pending, start, folder);
         }
     }
 

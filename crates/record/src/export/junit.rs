@@ -12,7 +12,12 @@ use rakuda_proto::journal::{Outcome, Settled};
 
 use super::names::iso_time;
 use super::workflow::{Workflow, attempts, failure, outcome};
-use crate::{Run, Task};
+use crate::report::failures::{line, line_with_env};
+use crate::summary::task_rows::telling_command;
+use crate::{Attempt, Run, Task};
+
+/// How a message begins of a command that did not end well; status or signal follow, and the command in brackets.
+const COMMAND_FAILED: &str = "Command failed with ";
 
 /// How a test case ended.
 enum Verdict {
@@ -99,15 +104,44 @@ fn write_case(run: &Run, case: &Case, tails: &BTreeMap<u32, String>, text: &mut 
         text.push_str("/>\n");
         return;
     };
-    let tail = tails.get(&defined.task).map_or("", String::as_str);
+    text.push_str(">\n");
+    let last = attempts(case.task).next_back();
+    if let Some(attempt) = last {
+        let node = attribute(&run.node_name(attempt.started.node).to_display());
+        let number = attempt.started.attempt;
+        write!(
+            text,
+            "      <properties>\n        <property name=\"node\" value=\"{node}\"/>\n        \
+             <property name=\"attempt\" value=\"{number}\"/>\n      </properties>\n"
+        )
+        .expect("writing to a string succeeds");
+    }
+    let command = last.filter(|_| *element != "skipped");
+    let command = command.and_then(|attempt| telling_command(run, attempt)).map(line_with_env);
+    let command = command.map(|line| format!("command: {line}"));
+    let tail = tails.get(&defined.task).map(String::as_str);
+    let body: Vec<&str> = command.as_deref().into_iter().chain(tail).collect();
     let why = attribute(why);
-    let end = if tail.is_empty() {
+    let end = if body.is_empty() {
         "/>\n".to_owned()
     } else {
-        format!(">{}</{element}>\n", content(tail))
+        format!(">{}</{element}>\n", content(&body.join("\n")))
     };
-    write!(text, ">\n      <{element} message=\"{why}\"{end}    </testcase>\n")
+    writeln!(text, "      <{element} message=\"{why}\"{end}    </testcase>")
         .expect("writing to a string succeeds");
+}
+
+/// Rake's message cuts the command after some 40 letters: here it is whole, with why it could not be started.
+fn whole(run: &Run, attempt: &Attempt, why: String) -> String {
+    let Some(command) = telling_command(run, attempt) else { return why };
+    let Some((status, _)) = why.split_once(": [").filter(|_| why.starts_with(COMMAND_FAILED))
+    else {
+        return why;
+    };
+    let ended = command.ended.as_ref();
+    let error = ended.and_then(|ended| ended.error.as_ref()).map(rakuda_proto::Text::to_display);
+    let error = error.map_or_else(String::new, |error| format!("{error}: "));
+    format!("{status}: {error}{}", line(command))
 }
 
 /// Those that ran or were to run, parents before children.
@@ -140,7 +174,7 @@ fn case<'a>(run: &Run, task: &'a Task) -> Option<Case<'a>> {
         Some(why) => {
             let made = attempts(task).count();
             let after = if made > 1 { format!(" (after {made} attempts)") } else { String::new() };
-            Verdict::Bad(element, format!("{why}{after}"))
+            Verdict::Bad(element, format!("{}{after}", whole(run, last, why)))
         }
         None => Verdict::Good,
     };
@@ -178,7 +212,7 @@ fn content(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::everything;
+    use super::super::samples::{everything, with_environments};
     use super::*;
 
     #[test]
@@ -197,6 +231,10 @@ mod tests {
     <testcase name="out/a x" classname="Rakefile:3" time="0.040"/>
     <testcase name="out/b" classname="Rakefile:3" time="0.083"/>
     <testcase name="c" classname="Rakefile:7" time="0.005">
+      <properties>
+        <property name="node" value="n1"/>
+        <property name="attempt" value="1"/>
+      </properties>
       <failure message="Command failed with status (3)">half of it
 &lt;{unknown}[31moops&gt;</failure>
     </testcase>
@@ -204,6 +242,10 @@ mod tests {
       <skipped message="not run because of c"/>
     </testcase>
     <testcase name="e{unknown}&quot;\&#10;" classname="Rakefile:7" time="0.012">
+      <properties>
+        <property name="node" value="n1"/>
+        <property name="attempt" value="1"/>
+      </properties>
       <error message="cut off: the journal does not have its end"/>
     </testcase>
   </testsuite>
@@ -211,5 +253,31 @@ mod tests {
 "#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_command_that_a_signal_ended_is_whole_too() {
+        let run = with_environments();
+        let attempt = attempts(run.tasks[2].as_ref().unwrap()).next_back().unwrap();
+        let why = "Command failed with signal 9 (SIGKILL): [fit --long-option...]".to_owned();
+        let line = "fit --long-option-of-a-program-with-many-words out/a 'two words'";
+        let told = whole(&run, attempt, why);
+        assert!(told.starts_with("Command failed with signal 9 (SIGKILL): "), "{told}");
+        assert!(told.ends_with(line), "{told}");
+        assert_eq!(whole(&run, attempt, "boom: [x]".into()), "boom: [x]");
+    }
+
+    #[test]
+    fn a_failure_has_its_command_as_a_whole() {
+        let mut out = Vec::new();
+        let tails = BTreeMap::from([(2, "no such package".to_owned())]);
+        write(&with_environments(), &tails, &mut out).unwrap();
+        let written = String::from_utf8(out).unwrap();
+        let line = "fit --long-option-of-a-program-with-many-words out/a 'two words'";
+        let why = "needs env: conda env.yml: cannot be made (/c/x.log), on n1";
+        let message = format!("message=\"Command failed with status (125): {why}: {line}\"");
+        let body = format!(">command: {line}  # env: conda env.yml\nno such package</failure>");
+        assert!(written.contains(&message), "{written}");
+        assert!(written.contains(&body), "{written}");
     }
 }

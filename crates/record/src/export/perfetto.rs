@@ -310,6 +310,9 @@ fn command_annotations(command: &Command) -> (String, Annotations) {
     };
     let name = line.split_whitespace().next().unwrap_or("command").to_owned();
     list.text("command", line);
+    if let Some(env) = &command.started.env {
+        list.text("env", env.words());
+    }
     match &command.ended {
         None => list.interned("status", "cut_off".into()),
         Some(ended) => {

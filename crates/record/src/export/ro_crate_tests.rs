@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::samples::{everything, with_streams};
+use super::super::samples::{everything, with_environments, with_streams};
 use super::*;
 
 /// A folder that is gone afterwards.
@@ -88,8 +88,8 @@ fn attempts_are_actions_with_their_outcome() {
     assert_eq!(first.get("result"), None);
     let second = entity(&graph, "#task/1/2");
     assert_eq!(second["actionStatus"], "http://schema.org/CompletedActionStatus");
-    assert_eq!(second["result"], serde_json::json!({ "@id": "#file/out/a%20x" }));
-    assert_eq!(second["object"], serde_json::json!({ "@id": "#file/src" }));
+    assert_eq!(second["result"], json!({ "@id": "#file/out/a%20x" }));
+    assert_eq!(second["object"], json!({ "@id": "#file/src" }));
     assert_eq!(second["startTime"], "2026-11-21T23:32:00.051+00:00");
     let cut = entity(&graph, "#task/6/1");
     assert_eq!(cut.get("endTime"), None);
@@ -203,5 +203,25 @@ fn a_stream_is_the_result_of_its_writers_and_the_object_of_its_readers() {
 }
 
 fn reference(id: &str) -> Value {
-    serde_json::json!({ "@id": id })
+    json!({ "@id": id })
+}
+
+#[test]
+fn what_commands_ran_in_is_required_by_tools_that_have_their_own_names() {
+    let (_folder, graph) = made_of(with_environments(), "environments", None);
+    let tool = entity(&graph, "#tool/0");
+    assert_eq!(tool["name"], "fit (Rakefile:3)");
+    let required =
+        json!([{ "@id": "#env/module%20gcc/12%20mpi" }, { "@id": "#file/my%20reqs.txt" }]);
+    assert_eq!(tool["softwareRequirements"], required);
+    let file = entity(&graph, "#file/my%20reqs.txt");
+    assert_eq!((&file["@type"], &file["name"]), (&json!("File"), &json!("my reqs.txt")));
+    let parts = entity(&graph, "./")["hasPart"].as_array().unwrap();
+    assert!(parts.contains(&json!({ "@id": "#file/my%20reqs.txt" })), "{parts:?}");
+    assert_eq!(entity(&graph, "#env/module%20gcc/12%20mpi")["name"], "module gcc/12 mpi");
+    // A file that a task needs is there once.
+    assert_eq!(entity(&graph, "#tool/1")["softwareRequirements"]["@id"], "#file/env.yml");
+    let same = graph.iter().filter(|entity| entity["@id"] == "#file/env.yml");
+    assert_eq!(same.count(), 1);
+    assert_eq!(entity(&graph, "#task/1/1")["description"], "fit 'a b'\ncc c");
 }

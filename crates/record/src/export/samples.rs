@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileIdentity, JournalEvent,
-    NodeJoined, Outcome, Reason, ReasonKind, RuleDefined, RunEnded, RunOutcome, RunStarted,
-    Settled, StreamNote, StreamsEnded, StreamsOpened, TaskDefined, TaskKind, TaskSettled,
+    AttemptEnded, AttemptStarted, CommandEnded, CommandEnvironment, CommandStarted, FileIdentity,
+    JournalEvent, NodeJoined, Outcome, Reason, ReasonKind, RuleDefined, RunEnded, RunOutcome,
+    RunStarted, Settled, StreamNote, StreamsEnded, StreamsOpened, TaskDefined, TaskKind,
+    TaskSettled,
 };
 use rakuda_proto::streams::{EndAccount, RecordForm, StreamAccount, StreamEnd};
 
@@ -126,6 +127,19 @@ impl Builder {
         to_ms: i64,
         status: i32,
     ) {
+        self.command_in(None, task, words, (from_ms, to_ms), status, None);
+    }
+
+    /// In an environment; `error`: why it could not be started.
+    pub(super) fn command_in(
+        &mut self,
+        env: Option<CommandEnvironment>,
+        task: u32,
+        words: &[&str],
+        (from_ms, to_ms): (i64, i64),
+        status: i32,
+        error: Option<&str>,
+    ) {
         let command = self.commands;
         self.commands += 1;
         self.add(JournalEvent::CommandStarted(CommandStarted {
@@ -135,23 +149,36 @@ impl Builder {
             words: Some(words.iter().map(|word| Text::from(*word)).collect()),
             line: None,
             directory: None,
+            env: env.map(Box::new),
         }));
         self.add(JournalEvent::CommandEnded(CommandEnded {
             time_ns: START_NS + to_ms * MS,
             command,
             status,
+            error: error.map(Text::from),
             wall_ns: ((to_ms - from_ms) * MS).unsigned_abs(),
             user_us: 30_000,
             system_us: 10_000,
             rss_kib_max: 2048,
             read_bytes: 4096,
             write_bytes: 512,
-            ..CommandEnded::default()
         }));
     }
 
     pub(super) fn end(&mut self, task: u32, outcome: Outcome, at_ms: i64, bytes: Option<u64>) {
-        let message = (outcome == Outcome::Failed).then(|| "Command failed with status (3)".into());
+        self.end_as(task, outcome, at_ms, bytes, "Command failed with status (3)");
+    }
+
+    /// `message`: what is said of a failure.
+    pub(super) fn end_as(
+        &mut self,
+        task: u32,
+        outcome: Outcome,
+        at_ms: i64,
+        bytes: Option<u64>,
+        message: &str,
+    ) {
+        let message = (outcome == Outcome::Failed).then(|| message.into());
         self.add(JournalEvent::AttemptEnded(AttemptEnded {
             time_ns: START_NS + at_ms * MS,
             task,
@@ -219,6 +246,36 @@ pub(super) fn everything() -> Run {
         because: vec![4],
     }));
     builder.finish(RunOutcome::Failed, 110);
+    builder.run
+}
+
+/// `out/a` is made in an environment of a file that is not a task's; that of `bad` cannot be made.
+pub(super) fn with_environments() -> Run {
+    let env = |kind: &str, names: &[&str]| {
+        Some(CommandEnvironment {
+            kind: kind.into(),
+            names: names.iter().map(|name| Text::from(*name)).collect(),
+            script: ".rakuda/env/x-0.sh".into(),
+        })
+    };
+    let mut builder = Builder::new();
+    builder.define([source(0, "env.yml", 9), task(1, "out/a", 0, &[]), task(2, "bad", 1, &[0])]);
+    builder.begin(1, 1, 1, 10);
+    builder.command_in(env("venv", &["my reqs.txt"]), 1, &["fit", "a b"], (11, 20), 0, None);
+    builder.command_in(env("module", &["gcc/12", "mpi"]), 1, &["cc", "c"], (20, 30), 0, None);
+    builder.end(1, Outcome::Done, 30, Some(1));
+    builder.begin(2, 1, 1, 31);
+    let words = ["fit", "--long-option-of-a-program-with-many-words", "out/a", "two words"];
+    let why = Some("needs env: conda env.yml: cannot be made (/c/x.log), on n1");
+    builder.command_in(env("conda", &["env.yml"]), 2, &words, (32, 40), 125 << 8, why);
+    builder.end_as(
+        2,
+        Outcome::Failed,
+        41,
+        None,
+        "Command failed with status (125): [fit --long-option-of-a-program-wit...]",
+    );
+    builder.finish(RunOutcome::Failed, 50);
     builder.run
 }
 

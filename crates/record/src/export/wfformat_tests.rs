@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::samples::{Builder, everything, group, source, task, with_streams};
+use super::super::samples::{
+    Builder, everything, group, source, task, with_environments, with_streams,
+};
 use super::*;
 use rakuda_proto::journal::RunOutcome;
 
@@ -162,4 +164,13 @@ fn a_stream_is_a_file_of_each_writer_and_one_that_closes_a_circle_is_left_out() 
     assert_eq!(specification["files"][2], json!({ "id": file, "sizeInBytes": 4_096 }));
     let metrics = &specification["metrics"];
     assert_eq!((&metrics["numberOfLevels"], &metrics["maximumWidth"]), (&json!(3), &json!(2)));
+}
+
+#[test]
+fn a_command_is_the_users_own_also_in_an_environment() {
+    let document = exported(&with_environments());
+    let tasks = &document["workflow"]["execution"]["tasks"];
+    assert_eq!(tasks[1]["command"]["program"], "fit");
+    assert_eq!(tasks[1]["command"]["arguments"][3], "two words");
+    assert_eq!(tasks[0]["command"]["arguments"], json!(["-c", "fit 'a b' && cc c"]));
 }

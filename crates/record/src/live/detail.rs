@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::rows::start_ns;
 use crate::Run;
 use crate::report::data::fate_word;
-use crate::report::failures::line;
+use crate::report::failures::line_with_env;
 use crate::report::{name, node_name};
 use crate::run::{Attempt, Task};
 use crate::summary::outcomes::fate;
@@ -60,7 +60,7 @@ fn of_attempt(run: &Run, attempt: &Attempt) -> Value {
         .map(|command| {
             let ended = command.ended.as_ref();
             json!({
-                "command": line(command),
+                "command": line_with_env(command),
                 "exit": exit_of(command),
                 "wall_s": ended.map(|ended| seconds(ended.wall_ns)),
                 "rss_bytes": ended.and_then(rakuda_proto::journal::CommandEnded::rss_bytes),

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::report::Report;
-use crate::report::failures::line;
+use crate::report::failures::line_with_env;
 use crate::report::plot::{Cells, places};
 use crate::summary::outcomes::Fate;
 use crate::summary::spans::{Ending, Span};
@@ -168,7 +168,7 @@ fn table(report: &Report) -> Value {
         zigzag(&mut numbers, task - before_task);
         before_task = task;
         numbers_of(&mut numbers, row, report, &mut exits);
-        let command: String = row.command.map(line).unwrap_or_default();
+        let command: String = row.command.map(line_with_env).unwrap_or_default();
         texts[0].add(row.task.defined.name.to_display());
         texts[1].add(command.chars().take(COMMAND_MAX).collect());
         texts[2].add(reasons(row));

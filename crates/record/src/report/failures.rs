@@ -3,7 +3,7 @@
 use crate::report::{Report, node_name};
 use crate::run::{Command, Run};
 use crate::summary::task_rows::{exit_of, telling_command};
-use crate::words::command_line;
+use crate::words::{command_line, env_remark};
 
 /// A failed task for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Failure {
     pub attempts: usize,
     /// Its last command that did not end well, or its last.
     pub command: Option<String>,
+    /// What that ran in, as `venv requirements.txt`.
+    pub env: Option<String>,
     /// `status 1`, `signal 9`, or why it could not be started.
     pub status: Option<String>,
     /// Where the last attempt ran.
@@ -43,11 +45,17 @@ pub fn failure(run: &Run, number: u32, tail: Option<String>) -> Option<Failure> 
         name: task.defined.name.to_display(),
         attempts: task.attempts.len(),
         command: command.map(line),
+        env: command.and_then(|command| command.started.env.as_ref()).map(|env| env.words()),
         status: command.and_then(exit_of),
         node: last.map(|attempt| node_name(run, attempt.started.node)),
         message: ended.and_then(|ended| ended.message.as_ref()).map(rakuda_proto::Text::to_display),
         tail,
     })
+}
+
+/// A command as one would type it, with a remark on what it runs in.
+pub fn line_with_env(command: &Command) -> String {
+    line(command) + &env_remark(command.started.env.as_deref())
 }
 
 /// A command as one would type it.

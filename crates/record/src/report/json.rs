@@ -240,6 +240,7 @@ fn failure(failure: &crate::report::Failure) -> Value {
     let mut object = json!({"task": failure.name, "attempts": failure.attempts});
     let fields = object.as_object_mut().expect("json!({}) makes an object");
     put(fields, "command", failure.command.clone());
+    put(fields, "env", failure.env.clone());
     put(fields, "status", failure.status.clone());
     put(fields, "node", failure.node.clone());
     put(fields, "message", failure.message.clone());

@@ -596,6 +596,7 @@ fn one_failed(out: &mut String, failure: &Failure) {
     let _ = writeln!(out, "  {}", shown(&failure.name));
     let lines = [
         ("command", &failure.command),
+        ("env", &failure.env),
         ("status", &failure.status),
         ("node", &failure.node),
         ("message", &failure.message),

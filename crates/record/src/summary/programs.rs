@@ -13,8 +13,6 @@ const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 const INTERPRETERS: [&str; 7] = ["python", "ruby", "perl", "node", "Rscript", "julia", "java"];
 /// Steps of a line that only prepare what comes next.
 const PREPARATIONS: [&str; 8] = ["cd", "set", "export", "mkdir", "umask", "ulimit", ".", "source"];
-/// Where the scripts of `needs env:` are.
-const ENVIRONMENTS: &str = "/.rakuda/env/";
 /// Shells in shells deeper than this are not looked into.
 const DEPTH_MAX: u32 = 4;
 
@@ -52,9 +50,6 @@ fn of_words(words: &[String], depth: u32) -> Option<String> {
 fn of_shell(words: &[String], depth: u32) -> Option<String> {
     let mut options = words[1..].iter();
     while let Some(word) = options.next() {
-        if word.contains(ENVIRONMENTS) {
-            return of_environment(options.as_slice(), depth);
-        }
         if word.starts_with('-') && !word.starts_with("--") && word.contains('c') {
             return (depth < DEPTH_MAX).then(|| of_line(options.next()?, depth + 1))?;
         }
@@ -63,15 +58,6 @@ fn of_shell(words: &[String], depth: u32) -> Option<String> {
         }
     }
     None
-}
-
-/// What a script of `needs env:` runs: `-- PROGRAM ...`, or a line.
-fn of_environment(words: &[String], depth: u32) -> Option<String> {
-    match words {
-        [first, rest @ ..] if first == "--" => of_words(rest, depth + 1),
-        [line] if depth < DEPTH_MAX => of_line(line, depth + 1),
-        _ => None,
-    }
 }
 
 /// The first step of a line that does not only prepare.
@@ -192,8 +178,6 @@ mod tests {
             ("sh -c \"cd a && 'my prog' b\"", "my prog"),
             ("bash -ec 'set -e; sleep 1'", "sleep"),
             ("sh run.sh", "run.sh"),
-            ("sh /x/.rakuda/env/venv-0.sh 'cd a && fit.py 3'", "fit.py"),
-            ("sh /x/.rakuda/env/conda-0.sh -- samtools view", "samtools"),
         ] {
             assert_eq!(line(text), program, "{text}");
         }

@@ -469,6 +469,7 @@ mod tests {
             name: "call/s17.vcf".to_owned(),
             attempts: 1,
             command: Some("call s17".to_owned()),
+            env: None,
             status: Some("status 3".to_owned()),
             node: None,
             message: None,

@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use rakuda_proto::journal::{FileIdentity, Outcome, RunOutcome};
+use rakuda_proto::Text;
+use rakuda_proto::journal::{CommandEnvironment, FileIdentity, Outcome, RunOutcome};
 use serde_json::{Value, json};
 
 use super::{JOURNAL, METADATA, Parts, Sources};
@@ -19,7 +20,7 @@ use crate::held::total_ns;
 use crate::report::text::ends_words;
 use crate::summary::streams::{StreamSide, StreamSummary, streams};
 use crate::words::environment;
-use crate::{Attempt, Run, Task};
+use crate::{Attempt, Command, Run, Task};
 
 const CONTEXT: &str = "https://w3id.org/ro/crate/1.1/context";
 const CRATE_PROFILE: &str = "https://w3id.org/ro/crate/1.1";
@@ -123,6 +124,10 @@ struct Crate<'a> {
     /// By task: which of these it has written into, and read from.
     wrote: BTreeMap<u32, usize>,
     read: BTreeMap<u32, usize>,
+    /// By rule: identifiers of what its commands ran in.
+    requirements: BTreeMap<Option<u32>, BTreeSet<String>>,
+    /// What commands ran in, by identifier.
+    envs: BTreeMap<String, &'a CommandEnvironment>,
     rakefile: String,
 }
 
@@ -148,6 +153,17 @@ impl<'a> Crate<'a> {
             let position = rules.len() + 1;
             rules.entry(one.task.defined.rule).or_insert_with(|| (position, rule_name(run, one)));
         }
+        let (mut requirements, mut envs) = (BTreeMap::new(), BTreeMap::new());
+        for one in &did {
+            let own =
+                commands(run, one.attempt).filter_map(|command| command.started.env.as_deref());
+            for env in own.filter(|env| !env.names.is_empty()) {
+                let of_rule: &mut BTreeSet<String> =
+                    requirements.entry(one.task.defined.rule).or_default();
+                of_rule.insert(env_id(env));
+                envs.insert(env_id(env), env);
+            }
+        }
         let rakefile = uri_path(&parts.rakefile.0);
         let streams = streams(run);
         let (mut wrote, mut read) = (BTreeMap::new(), BTreeMap::new());
@@ -156,7 +172,19 @@ impl<'a> Crate<'a> {
             wrote.extend(stream.writers.iter().filter(told).map(|side| (side.task, index)));
             read.extend(stream.readers.iter().filter(told).map(|side| (side.task, index)));
         }
-        Self { run, workflow, did, rules, files, streams, wrote, read, rakefile }
+        Self {
+            run,
+            workflow,
+            did,
+            rules,
+            files,
+            streams,
+            wrote,
+            read,
+            requirements,
+            envs,
+            rakefile,
+        }
     }
 
     fn root(&self, sources: &Sources<'_>) -> Value {
@@ -164,6 +192,7 @@ impl<'a> Crate<'a> {
         let folder = String::from_utf8_lossy(base_name(&run.directory.0)).into_owned();
         let mut parts = vec![self.rakefile.clone(), JOURNAL.to_owned()];
         parts.extend(self.files.keys().map(|task| self.file_id(*task)));
+        parts.extend(self.files_of_envs().into_iter().map(|(id, _)| id.clone()));
         let actions = self.did.iter().map(action_id);
         json!({
             "@id": "./",
@@ -222,9 +251,12 @@ impl<'a> Crate<'a> {
                 "position": position.to_string(),
                 "workExample": reference(&tool_id(*rule)),
             }))?;
-            list.add(&json!({
+            let mut tool = json!({
                 "@id": tool_id(*rule), "@type": "SoftwareApplication", "name": name,
-            }))?;
+            });
+            let needed = self.requirements.get(rule).into_iter().flatten().cloned();
+            set(&mut tool, "softwareRequirements", references(needed));
+            list.add(&tool)?;
         }
         Ok(())
     }
@@ -360,7 +392,32 @@ impl<'a> Crate<'a> {
                 json!("described, not contained; the name is relative to the run's folder");
             list.add(&entity)?;
         }
+        for (id, env) in self.files_of_envs() {
+            let name = env.file().map(Text::to_display).unwrap_or_default();
+            let mut entity = file_entity(id, &name, None);
+            entity["description"] = json!(format!(
+                "what commands ran in (needs env: {}); described, not contained; the name is relative to the run's folder",
+                env.kind
+            ));
+            list.add(&entity)?;
+        }
+        for (id, env) in self.envs.iter().filter(|(_, env)| env.file().is_none()) {
+            list.add(&json!({
+                "@id": id,
+                "@type": "SoftwareApplication",
+                "name": env.words(),
+                "description": "what commands ran in (needs env:)",
+            }))?;
+        }
         Ok(())
+    }
+
+    /// Files that say or have what is in environments, but for those that a task makes or reads.
+    fn files_of_envs(&self) -> Vec<(&String, &CommandEnvironment)> {
+        let of_tasks: BTreeSet<String> =
+            self.files.keys().map(|task| self.file_id(*task)).collect();
+        let files = self.envs.iter().filter(|(_, env)| env.file().is_some());
+        files.filter(|(id, _)| !of_tasks.contains(*id)).map(|(id, env)| (id, *env)).collect()
     }
 
     /// No file, but what passed from task to task.
@@ -438,10 +495,20 @@ fn rule_name(run: &Run, one: &Did<'_>) -> String {
     }
 }
 
-fn command_lines(run: &Run, attempt: &Attempt) -> impl Iterator<Item = String> {
-    let commands =
-        attempt.commands.iter().filter_map(|number| run.commands.get(*number as usize)?.as_ref());
-    commands.map(|command| match (&command.started.words, &command.started.line) {
+/// Of a file, that of a file of the crate.
+fn env_id(env: &CommandEnvironment) -> String {
+    match env.file() {
+        Some(file) => format!("#file/{}", uri_path(&file.0)),
+        None => format!("#env/{}", uri_path(env.words().as_bytes())),
+    }
+}
+
+fn commands<'a>(run: &'a Run, attempt: &'a Attempt) -> impl Iterator<Item = &'a Command> {
+    attempt.commands.iter().filter_map(|number| run.commands.get(*number as usize)?.as_ref())
+}
+
+fn command_lines<'a>(run: &'a Run, attempt: &'a Attempt) -> impl Iterator<Item = String> + 'a {
+    commands(run, attempt).map(|command| match (&command.started.words, &command.started.line) {
         (Some(words), _) => words.iter().map(shell_word).collect::<Vec<_>>().join(" "),
         (None, Some(line)) => line.to_display(),
         (None, None) => String::new(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Name and meaning.
-const DEFINITIONS: [(&str, &str); 11] = [
+const DEFINITIONS: [(&str, &str); 12] = [
     (
         "Makespan",
         "From the start of the first invocation or attempt to the end of the last. Of a run without an end: to its last event.",
@@ -45,6 +45,11 @@ const DEFINITIONS: [(&str, &str); 11] = [
         "In the page cache",
         "1 − bytes read / bytes of input, not below 0 for any task; of tasks that ran commands and whose prerequisites’ sizes are all known. \
          At least: a command that read something else hides as much.",
+    ),
+    (
+        "Memory",
+        "The largest resident set of any one process of the commands; after “of”, what the task asked for. “?” or “-”: not known. The kernel \
+         tells it only where it is above what Rakuda itself had.",
     ),
     (
         "Local input",

@@ -278,6 +278,7 @@ fn one_failed(body: &mut String, failure: &Failure, open: bool) {
     let attempts = (failure.attempts > 1).then(|| failure.attempts.to_string());
     let pairs = [
         ("command", failure.command.as_ref()),
+        ("env", failure.env.as_ref()),
         ("node", failure.node.as_ref()),
         ("attempts", attempts.as_ref()),
         ("message", failure.message.as_ref()),
