@@ -13,6 +13,7 @@ use rakuda_service::{Client, ClientError, Token};
 use serde_json::{Value, json};
 
 use super::place::Place;
+use super::which_run::RunArgument;
 use super::{Status as Ending, UsageError, live, live_nodes};
 use crate::far_hosts::FarHosts;
 
@@ -35,8 +36,11 @@ pub struct Nodes {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["service", "hosts"])]
     run: Option<String>,
 
+    #[command(flatten)]
+    run_argument: RunArgument,
+
     /// Ask the information service at URL (`rakudad info`).
-    #[arg(long, value_name = "URL", conflicts_with = "hosts")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["hosts", "argument"])]
     service: Option<String>,
 
     /// The token file of that service.
@@ -44,7 +48,7 @@ pub struct Nodes {
     token_file: Option<PathBuf>,
 
     /// Look at these hosts without a run: a host file, or `localhost`.
-    #[arg(short = 'F', long, value_name = "FILE")]
+    #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "argument")]
     hosts: Option<String>,
 
     /// Columns: attributes or expressions, with commas between them.
@@ -177,7 +181,11 @@ impl Nodes {
                 || self.max_age.is_some()
                 || self.ages;
             if format == Format::Text && !is_question {
-                let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}))?;
+                let runs = live::ask(
+                    place,
+                    self.run_argument.or(self.run.as_deref()),
+                    &json!({"ask": "status"}),
+                )?;
                 return Ok(lines(&runs));
             }
             live_nodes::table(&self.with_values(place, format)?, rakuda_service::now())
@@ -197,7 +205,7 @@ impl Nodes {
         if let Some(age_ns) = self.max_age.as_deref().and_then(rakuda_info::duration_ns) {
             question["max_age_ns"] = age_ns.into();
         }
-        let mut runs = live::ask(place, self.run.as_deref(), &question)?;
+        let mut runs = live::ask(place, self.run_argument.or(self.run.as_deref()), &question)?;
         for run in &mut runs {
             for _ in 0..VALUES_LOOKS {
                 let Some(name) = run["run"].as_str().filter(|_| run["values_coming"] == true)

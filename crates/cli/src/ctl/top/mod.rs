@@ -17,6 +17,7 @@ use rustix::event::Timespec;
 use super::Status;
 use super::feed::Feed;
 use super::place::Place;
+use super::which_run::RunArgument;
 use screen::{Key, Screen};
 
 /// From one look to the next, unless a key is pressed.
@@ -33,6 +34,9 @@ pub struct Top {
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 
+    #[command(flatten)]
+    run_argument: RunArgument,
+
     /// Print how things are as text, once.
     #[arg(long)]
     text: bool,
@@ -41,7 +45,7 @@ pub struct Top {
 impl Top {
     /// Shows the run until the user leaves.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let mut feed = Feed::open(place, self.run.as_deref())?;
+        let mut feed = Feed::open(place, self.run_argument.or(self.run.as_deref()))?;
         #[allow(clippy::disallowed_methods, reason = "what the terminal is; it goes to no command")]
         let kind = std::env::var_os("TERM");
         if self.text || !Screen::is_there(kind.as_deref()) {
