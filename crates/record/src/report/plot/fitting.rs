@@ -90,8 +90,8 @@ mod tests {
         assert!(name.starts_with(first) && name.ends_with(last), "{cut}");
         assert!(last.ends_with("_276.txt") && first.starts_with("out/sample"), "{cut}");
         assert!(width(&cut, true) <= 200.0 && width(&cut, true) > 180.0, "{cut}");
-        assert_eq!(fitted_name("abcdef", false, width("a…", false)), "a…");
-        assert_eq!(fitted_name("abcdef", false, width("a…f", false)), "a…f");
+        assert_eq!(fitted_name("abcdef", false, width("a…", false) + 0.01), "a…");
+        assert_eq!(fitted_name("abcdef", false, width("a…f", false) + 0.01), "a…f");
         assert_eq!(fitted_name("abc", false, 1.0), "…");
     }
 }
