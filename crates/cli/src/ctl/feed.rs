@@ -10,7 +10,6 @@ use rakuda_record::live::{LiveRun, told};
 use rakuda_record::reader::read_events;
 use rakuda_record::regular::open_regular;
 use rakuda_record::report::{Failure, failure};
-use rakuda_record::summary::groups::Groups;
 use rakuda_record::summary::outcomes::{Fate, fate};
 use rakuda_record::summary::rule_counts::RuleCounts;
 use rakuda_record::summary::streams::StreamState;
@@ -120,7 +119,7 @@ impl Feed {
         let mut rounds = SyncFigures::default();
         rounds.add_run(run);
         let state = if live.is_some() { "" } else { RunState::of_journal(run).word() };
-        let rules = told::rules(run, &Groups::of(run), live.as_ref());
+        let rules = told::rules(run, &told::groups(run, live.as_ref()), live.as_ref());
         let rules = rules.into_iter().map(|(_, rule)| rule).collect();
         let streams = told::streams(run, live.as_ref());
         let task = failed.get(chosen.min(failed.len().saturating_sub(1))).copied();
