@@ -10,6 +10,7 @@ mod export;
 mod feed;
 mod follow;
 mod join;
+mod journal_tasks;
 mod leftovers;
 mod live;
 mod live_nodes;
