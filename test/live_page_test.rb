@@ -45,6 +45,16 @@ class LivePageTest < Minitest::Test
     task default: :count
   RUBY
 
+  # Of each of fourteen that fail nothing is needed, and one task needs it.
+  FAILURES = <<~'RUBY'
+    14.times do |i|
+      file("out/#{"bad_" * 8}#{i}.txt") { sh "exit 3" }
+      file("out/#{"bad_" * 8}#{i}.sum" => "out/#{"bad_" * 8}#{i}.txt") { sh "true" }
+    end
+    task(:slow) { sh "until [ -e go ]; do sleep 0.05; done" }
+    task default: [:slow, *(0...14).map { |i| "out/#{"bad_" * 8}#{i}.sum" }]
+  RUBY
+
   def setup
     @dir = Dir.mktmpdir("rakuda-page")
     File.write(File.join(@dir, "Rakefile"), RAKEFILE)
@@ -112,6 +122,33 @@ class LivePageTest < Minitest::Test
           %w[streams rounds].each { |part| assert browser.evaluate("document.getElementById('#{part}') !== null"), part }
           assert_empty browser.complaints
         end
+      end
+    end
+  end
+
+  # A window narrower than the picture around a failed task; more failures than are listed at once.
+  def test_failures_on_a_narrow_page
+    assert Browser.there?, "this test needs the package chromium; tools/setup installs it"
+    File.write(File.join(@dir, "Rakefile"), FAILURES)
+    with_run("--ui") do |address, ended|
+      Browser.open(width: 400) do |browser|
+        browser.visit(address)
+        browser.wait_for("document.querySelector('.rest > summary')?.textContent === '4 more'")
+        check_around(browser)
+        listed = "[...document.querySelectorAll('#failures details:not(.rest) > summary')].map((it) => it.firstChild.data)"
+        names = browser.evaluate(listed)
+        assert_equal 14, names.uniq.size
+        assert_equal 10, browser.evaluate("document.querySelectorAll('#failures > details:not(.rest)').length")
+        browser.evaluate("document.querySelector('.rest > summary').click()")
+        browser.wait_for("document.querySelector('.rest > div').clientHeight > 100")
+        check_widths(browser, "failures")
+        FileUtils.touch(File.join(@dir, "go"))
+        refute ended.value.success?
+        # The report has them in the same order.
+        browser.wait_for("document.title.startsWith('Run ')")
+        told = browser.evaluate("[...document.querySelectorAll('details:not(.rest) > summary code')].map((it) => it.textContent)")
+        assert_equal names, told
+        assert_empty browser.complaints
       end
     end
   end
@@ -280,6 +317,21 @@ class LivePageTest < Minitest::Test
     browser.wait_for("document.querySelector('#task-detail dd')?.textContent.startsWith('small1')")
     assert_includes browser.evaluate(texts), "ticks"
     search(browser, "")
+  end
+
+  # The box of the failed task itself is in sight, and no column is empty.
+  def check_around(browser)
+    figure = "document.querySelector('#failures figure.around')"
+    browser.wait_for("#{figure}?.querySelector('.task.bad') && #{figure}.clientWidth > 0")
+    browser.resize(500, 1000)
+    browser.resize(400, 1000)
+    browser.wait_for("innerWidth === 400")
+    own = "[...#{figure}.querySelectorAll('.task')].at(-1).getBoundingClientRect()"
+    bounds = "#{figure}.getBoundingClientRect()"
+    browser.wait_for("#{own}.left >= #{bounds}.left - 1 && #{own}.right <= #{bounds}.right + 1")
+    columns = browser.evaluate("[...new Set([...#{figure}.querySelectorAll('rect')].map((it) => Number(it.getAttribute('x'))))]")
+    assert_equal [2, true], [columns.size, columns.min < 10], columns.inspect
+    assert_operator browser.evaluate("#{figure}.querySelector('svg').viewBox.baseVal.width"), :<, 460
   end
 
   # The keyboard alone goes to a row that is out of sight, and brings that into sight.

@@ -147,7 +147,73 @@ class ReportTest < Minitest::Test
     end
   end
 
+  def test_names_without_room_keep_their_ends_and_what_scrolls_sideways_says_so
+    assert Browser.there?, "this test needs the package chromium; tools/setup installs it"
+    long = "long_name_" * 6
+    File.write(File.join(@run, "journal.jsonl"), journal.gsub(/"([de])\.out"/) { %("#{long}#{$1}.out") })
+    report
+    Browser.open do |browser|
+      browser.show("#{@run}/report.html")
+      check_name(browser, "#{long}e.out")
+      frame = "document.getElementById('task-table').parentNode.className"
+      browser.wait_for("#{frame} === 'sideways after'")
+      browser.evaluate("{ const it = document.getElementById('task-table'); it.scrollLeft = it.scrollWidth; }")
+      browser.wait_for("#{frame} === 'sideways before'")
+      browser.evaluate("document.querySelector('main').style.maxWidth = 'none'")
+      browser.resize(3000, 1000)
+      browser.wait_for("#{frame} === 'sideways'")
+      ends = "document.querySelectorAll('#task-table .virtual-row > span')"
+      right = browser.evaluate("[#{ends}[12], document.getElementById('task-table')].map((it) => it.getBoundingClientRect().right)")
+      assert_in_delta(*right, 2, "the last column takes what is spare")
+    end
+  end
+
+  # The run's failed task fourteen times; the last by number failed first.
+  def test_of_many_failures_ten_are_seen_and_the_rest_behind_a_button
+    assert Browser.there?, "this test needs the package chromium; tools/setup installs it"
+    more = (7..19).map do |number|
+      event("task_defined", task: number, name: "more#{number}", action: true, rule: 1) +
+        attempt(number, 1, [0, 3 - (0.1 * number)], "fit #{number}", { outcome: "failed", message: "it broke" }, status: 256) +
+        event("task_settled", 5, task: number, how: "failed")
+    end
+    *before, last = journal.lines
+    File.write(File.join(@run, "journal.jsonl"), [before, more, last].join)
+    report
+    names = (7..19).to_a.reverse.map { |number| "more#{number}" } << "e.out"
+    assert_equal(names, JSON.parse(report("--json"))["failures"].map { |it| it["task"] })
+    Browser.open do |browser|
+      browser.show("#{@run}/report.html")
+      seen = "[...document.querySelectorAll('main > details > summary code, .rest details > summary code')]" \
+             ".filter((it) => it.checkVisibility({ contentVisibilityAuto: false })).map((it) => it.textContent)"
+      assert_equal names.first(10), browser.evaluate(seen)
+      assert_equal "4 more", browser.evaluate("document.querySelector('.rest > summary').textContent")
+      assert_equal 1, browser.evaluate("document.querySelectorAll('main > details[open]').length")
+      browser.evaluate("document.querySelector('.rest > summary').click()")
+      assert_equal names, browser.evaluate(seen)
+      check_widths(browser, "failures")
+    end
+  end
+
   private
+
+  # A task's name in a row: its end is seen, and the whole is told under the pointer.
+  def check_name(browser, name)
+    row = "[...document.querySelectorAll('#task-table .virtual-row')].find((it) => it.children[1].textContent === '#{name}')"
+    browser.evaluate("document.getElementById('task-table').scrollIntoView()")
+    browser.wait_for("#{row} !== undefined")
+    cell, first, last = browser.evaluate(<<~JS)
+      [#{row}.children[1], ...#{row}.children[1].children].map((it) => {
+        const { x, y, width, height, right } = it.getBoundingClientRect();
+        return { x, y, width, height, right, cut: it.scrollWidth > it.clientWidth, text: it.textContent };
+      })
+    JS
+    assert_equal [name, name[-12..]], [cell["text"], last["text"]]
+    assert first["cut"], "the name has room"
+    assert_operator last["right"], :<=, cell["right"]
+    assert_operator first["right"], :<=, last["x"] + 1
+    browser.point(cell["x"] + 20, cell["y"] + (cell["height"] / 2))
+    browser.wait_for("#{row}.children[1].title === '#{name}'")
+  end
 
   # Scrolled to its right end, the table of tasks tells of which task a row is.
   def check_staying(browser)
@@ -162,7 +228,8 @@ class ReportTest < Minitest::Test
           holder.scrollLeft = holder.scrollWidth;
           requestAnimationFrame(() => requestAnimationFrame(() => {
             const { y, height } = row.getBoundingClientRect(), left = holder.getBoundingClientRect().x;
-            const seen = [10, 100].map((x) => document.elementFromPoint(left + x, y + height / 2).textContent);
+            const seen = [10, 100].map((x) => document.elementFromPoint(left + x, y + height / 2)
+              .closest(".virtual-copy > span, .virtual-row > span").textContent);
             done([[...row.children].slice(2 - #{count}, 2).map((it) => it.textContent), seen.slice(0, #{count})]);
           }));
         }))

@@ -75,6 +75,26 @@ class TopTest < Minitest::Test
     assert_equal 1, status["running"], "and the run goes on"
   end
 
+  # Keys are pressed once what the one before has done is on the screen.
+  def test_keys_show_the_help_and_look_for_tasks
+    steps = [[/\Aq leave/, "?"], [/any key closes it\z/, "x"], [/\Aq leave/, "/bad2"],
+             [%r{\A/bad2_}, "\r"], [%r{\A/bad2: 0 running, 1 failed}, "\e"], [/\Aq leave/, "q"]]
+    seen = []
+    terminal = top do |now|
+      next if steps.empty? || now.lines.none?(steps[0][0])
+
+      seen << now.lines
+      now.type(steps.shift[1])
+    end
+    assert terminal.status.success?
+    assert_empty steps
+    assert_includes seen[1].join("\n"), "Page Down, f   further running tasks"
+    assert_includes seen[4], "failed 1 of 1: bad2: status 4"
+    assert(seen[4].any?(/\A *[\d.]+ m?s +bad2 +status 4/), seen[4].join("\n"))
+    refute(seen[4].any?(/until \[ -e g/), "what is not looked for is not shown")
+    assert(seen[5].any?(/\A *[\d.]+ m?s +map\/[abc]\.bam +done/), "what has ended last has the rows that are left")
+  end
+
   def test_the_end_of_the_run_is_shown_and_a_signal_gives_the_terminal_back
     killed = false
     terminal = top do |now|

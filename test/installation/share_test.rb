@@ -44,6 +44,26 @@ class ShareTest < Minitest::Test
     assert_empty stale, "run tools/share, and commit what it writes"
   end
 
+  # What is only a link to another page of docs, such as ([clusters](../guide/clusters.md)), says nothing here.
+  def test_manual_pages_have_no_leftovers_of_links
+    sources = { "command-line" => "rakuda.1", "hosts" => "rakuda-hosts.5", "properties" => "rakuda-properties.7" }
+    asides = sources.flat_map do |source, name|
+      text = run_well("groff", "-man", "-Tascii", "-P-cbou", "-rLL=1000n", Dir[File.join(SHARE, "man/man*/#{name}")].first)
+      assert_empty text.scan(/[^.]*\bMore\.?$/), name
+      lines = File.read(File.join(ROOT, "docs/reference/#{source}.md"))
+      lines.scan(/\(\[([^\]]+)\]\([^)]*\)\)/).flatten.each { |aside| refute_includes text, "(#{aside.delete("`")})", name }
+    end
+    assert_operator asides.size, :>, 5, "the pages have no such links"
+  end
+
+  def test_the_manual_page_of_host_files_lists_the_keys_of_providers
+    text = run_well("groff", "-man", "-Tascii", "-P-cbou", File.join(SHARE, "man/man5/rakuda-hosts.5"))
+    entry = File.read(File.join(ROOT, "crates/agent/src/providers.rs"))[/pub struct ProviderEntry \{(.*?)^\}/m, 1]
+    keys = entry.scan(/^    (\w+): /).flatten
+    assert_includes keys, "command"
+    keys.each { |key| assert_match(/^ +#{key}\b/, text) }
+  end
+
   def test_manual_pages_have_no_mistakes
     pages = Dir[File.join(SHARE, "man/man*/*")]
     assert_equal %w[rakuda-hosts.5 rakuda-properties.7 rakuda.1 rakudactl.1], pages.map { |page| File.basename(page) }.sort

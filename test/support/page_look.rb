@@ -43,7 +43,17 @@ module PageLook
       return end.bottom > box.bottom + 1 || end.top < box.top - 1;
     }).map((it) => it.textContent.slice(-80))
   JS
-  # The same of those that are not seen whole.
+  # Boxes that open whose triangle has a line for itself, since their text begins below it.
+  TRIANGLES_ALONE = <<~'JS'
+    [...document.querySelectorAll("summary")].filter((it) => {
+      if (!it.getClientRects().length) return false;
+      const range = document.createRange(), text = document.createTreeWalker(it, NodeFilter.SHOW_TEXT).nextNode();
+      range.setStart(text, 0);
+      range.setEnd(text, 1);
+      return range.getBoundingClientRect().top > it.getBoundingClientRect().top + 20;
+    }).map((it) => it.textContent.slice(0, 80))
+  JS
+  # How many boxes with output are not seen whole.
   CUT = "[...document.querySelectorAll('pre')].filter((it) => it.scrollHeight > it.clientHeight + 1).length"
 
   # Texts of pictures that are wider than the boxes in which they stand.
@@ -71,6 +81,7 @@ module PageLook
       assert_empty browser.evaluate(STICKING_OUT), look
       assert_empty browser.evaluate(UNREADABLE), look
       assert_empty browser.evaluate(LEAVING_BOXES), look
+      assert_empty browser.evaluate(TRIANGLES_ALONE), look
       next unless (folder = ENV["RAKUDA_PICTURES"])
 
       browser.picture(File.join(folder, "#{what}-#{width}-#{colours}.png"), whole: true)

@@ -16,6 +16,9 @@ class Manuals
   # Where the pages are kept.
   KEPT = File.expand_path("../../share/man", __dir__)
   PAGES = ["rakuda(1)", "rakudactl(1)", "rakuda-hosts(5)", "rakuda-properties(7)"].freeze
+  # The same by the page of docs/reference that each is made of.
+  NAMES = { "command-line.md" => "rakuda(1)", "rakudactl.md" => "rakudactl(1)", "hosts.md" => "rakuda-hosts(5)",
+            "properties.md" => "rakuda-properties(7)" }.freeze
   # Quotes and dashes stay as they are written.
   PLAIN = { smart_quotes: %w[apos apos quot quot],
             typographic_symbols: { hellip: "...", mdash: "---", ndash: "--", laquo: "<<", raquo: ">>",
@@ -53,7 +56,9 @@ class Manuals
 
   # @param file [String] a page of docs/reference
   def page(name, section, purpose, file)
-    root, = Page.convert(Kramdown::Document.new(File.read(File.join(DOCS, file)), PLAIN).root, PLAIN)
+    tree = Kramdown::Document.new(File.read(File.join(DOCS, file)), PLAIN).root
+    Links.new.settle(tree)
+    root, = Page.convert(tree, PLAIN)
     others = PAGES.reject { |page| page == "#{name}(#{section})" }
     dated(name, section, <<~ROFF)
       .\\" Made by tools/share of docs/reference/#{file}; do not edit.
@@ -84,6 +89,51 @@ class Manuals
 
   # A heading is followed by no empty line of its own.
   def spaced(text) = text.delete_prefix(".sp\n").gsub(/^(\.S[HS] .*\n)\.sp\n/, '\1')
+
+  # What becomes of links that only lead on: a reader of a manual page cannot follow them. `([clusters](clusters.md))` and
+  # a sentence `[More](more.md)` are left out, unless they lead to a page that is a manual page, too: then its name stands
+  # there. Links whose text belongs to a sentence keep it.
+  class Links
+    # @param element [Kramdown::Element] it, and all in it, is changed
+    def settle(element)
+      children = element.children
+      children.dup.each { |child| child.type == :a ? settle_link(children, child) : settle(child) }
+    end
+
+    private
+
+    def settle_link(siblings, link)
+      at = siblings.index(link)
+      before, after = [at - 1, at + 1].map { |place| text_at(siblings, place) }
+      if before.match?(/\($/) && after.start_with?(")") then settle_aside(siblings, link, at)
+      elsif text_of(link) == "More" && before.match?(/(?:\A|[.] )\z/) && after.empty?
+        siblings.delete(link)
+        siblings[at - 1].value = before.rstrip if at.positive?
+      elsif manual(link) && text_of(link) == File.basename(page_of(link), ".md")
+        link.children = [Kramdown::Element.new(:text, manual(link))]
+      end
+    end
+
+    # One that has brackets for itself.
+    def settle_aside(siblings, link, at)
+      return link.children = [Kramdown::Element.new(:text, "see #{manual(link)}")] if manual(link)
+
+      siblings[at - 1].value = text_at(siblings, at - 1).sub(/\s*\($/, "")
+      siblings[at + 1].value = text_at(siblings, at + 1).delete_prefix(")")
+      siblings.delete(link)
+    end
+
+    def page_of(link) = link.attr["href"][/\A[^#]*/]
+
+    def manual(link) = NAMES[page_of(link)]
+
+    def text_at(siblings, place)
+      sibling = place.negative? ? nil : siblings[place]
+      sibling&.type == :text ? sibling.value : ""
+    end
+
+    def text_of(link) = link.children.map { |child| child.value.to_s }.join
+  end
 
   # Tables become lists with a paragraph for each row, which fit into any width; links their texts, since they lead to
   # other pages of docs.

@@ -9,6 +9,7 @@ use rakuda_record::words::duration_in_words;
 use serde_json::{Value, json};
 
 use super::place::Place;
+use super::which_run::RunArgument;
 use super::{Status, live};
 
 /// Says why a task is not running yet, while a run is going on.
@@ -22,6 +23,9 @@ pub struct Explain {
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 
+    #[command(flatten)]
+    run_argument: RunArgument,
+
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -31,7 +35,7 @@ impl Explain {
     /// Asks and prints. A task that no run knows is status 1.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
         let question = json!({"ask": "explain", "task": self.task});
-        let answers = live::ask(place, self.run.as_deref(), &question)?;
+        let answers = live::ask(place, self.run_argument.or(self.run.as_deref()), &question)?;
         let known = answers.iter().any(|answer| answer["state"] != "unknown");
         if self.json {
             writeln!(out, "{}", json!({"version": 1, "answers": answers}))?;

@@ -18,6 +18,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
 use super::place::Place;
 use super::report::read_tails;
+use super::which_run::RunOption;
 use super::{Status, UsageError};
 
 /// Writes a run in a format that other programs read.
@@ -40,6 +41,9 @@ pub struct Export {
     /// The run.
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
+
+    #[command(flatten)]
+    run_option: RunOption,
 
     /// Write to FILE; `-` is the standard output, where wfformat, dot, junit and code-quality go without it. perfetto
     /// needs a file or `-`, ro-crate the name of a new folder.
@@ -76,9 +80,9 @@ impl Export {
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
         self.check_words()?;
         let output = self.output()?;
-        let run = place.read_run(&self.run)?;
+        let run = place.read_run(self.run())?;
         if self.format == Format::RoCrate {
-            let folder = place.run_folder(&self.run)?;
+            let folder = place.run_folder(self.run())?;
             let sources = ro_crate::Sources {
                 journal: &folder.journal,
                 directory: &folder.project(),
@@ -96,6 +100,10 @@ impl Export {
                 .map_err(|error| explained(error, output))?;
         }
         Ok(Status::Good)
+    }
+
+    fn run(&self) -> &str {
+        self.run_option.instead_of(&self.run)
     }
 
     /// Where it goes. Text may go to the standard output by itself; a trace is bytes, which no terminal shows.
@@ -132,7 +140,7 @@ impl Export {
         if self.format != Format::Junit {
             return Ok(BTreeMap::new());
         }
-        Ok(read_tails(&place.run_folder(&self.run)?, &junit::failed(run)))
+        Ok(read_tails(&place.run_folder(self.run())?, &junit::failed(run)))
     }
 
     fn write(

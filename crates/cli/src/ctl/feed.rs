@@ -10,13 +10,13 @@ use rakuda_record::live::{LiveRun, told};
 use rakuda_record::reader::read_events;
 use rakuda_record::regular::open_regular;
 use rakuda_record::report::{Failure, failure};
-use rakuda_record::summary::groups::Groups;
 use rakuda_record::summary::outcomes::{Fate, fate};
 use rakuda_record::summary::rule_counts::RuleCounts;
 use rakuda_record::summary::streams::StreamState;
 use rakuda_record::sync::SyncFigures;
 use serde_json::{Value, json};
 
+use super::journal_tasks::{Ended, Words, ended, running};
 use super::place::Place;
 use super::{live, report};
 
@@ -42,6 +42,16 @@ pub struct Look {
     pub failed: Vec<u32>,
     /// The one that was chosen.
     pub chosen: Option<Failure>,
+    /// Tasks that have ended, the last first.
+    pub ended: Vec<Ended>,
+}
+
+impl Look {
+    /// How many running tasks it tells of.
+    pub fn running(&self) -> usize {
+        let tasks = self.live.as_ref().and_then(|live| live["tasks"].as_array());
+        tasks.map_or(0, Vec::len)
+    }
 }
 
 /// Reads a journal while it is written: each time the whole lines that have come.
@@ -105,27 +115,37 @@ impl Feed {
         Ok(Self { follower: Follower::new(place.run_folder(name)?), failure: None })
     }
 
-    /// How things are now; `chosen`: which of the failures to tell in full.
+    /// How things are now, of the tasks that the words fit; `chosen`: which of the failures to tell in full.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn look(&mut self, place: &Place, chosen: usize) -> anyhow::Result<Look> {
+    pub fn look(&mut self, place: &Place, chosen: usize, words: &Words) -> anyhow::Result<Look> {
         let name = self.follower.folder.run.clone();
-        let live = status(place, &name, false)?;
+        let mut live = status(place, &name, false)?;
         self.follower.read_on()?;
         let run = &self.follower.live.run;
+        if let Some(live) = &mut live {
+            let now_ns = live["time_ns"].as_i64().unwrap_or(0);
+            let told = live["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+            live["tasks"] = running(run, told, now_ns, words).into();
+        }
         let tasks = run.tasks.iter().flatten();
-        let failed: Vec<u32> =
-            tasks.filter(|task| fate(task) == Fate::Failed).map(|task| task.defined.task).collect();
+        let failed: Vec<u32> = tasks
+            .filter(|task| {
+                fate(task) == Fate::Failed && words.fit([task.defined.name.to_display().as_str()])
+            })
+            .map(|task| task.defined.task)
+            .collect();
+        let ended = ended(run, words);
         let mut rounds = SyncFigures::default();
         rounds.add_run(run);
         let state = if live.is_some() { "" } else { RunState::of_journal(run).word() };
-        let rules = told::rules(run, &Groups::of(run), live.as_ref());
+        let rules = told::rules(run, &told::groups(run, live.as_ref()), live.as_ref());
         let rules = rules.into_iter().map(|(_, rule)| rule).collect();
         let streams = told::streams(run, live.as_ref());
         let task = failed.get(chosen.min(failed.len().saturating_sub(1))).copied();
         let chosen = task.and_then(|task| self.failure(task));
-        Ok(Look { run: name, live, state, rules, streams, rounds, failed, chosen })
+        Ok(Look { run: name, live, state, rules, streams, rounds, failed, chosen, ended })
     }
 
     fn failure(&mut self, task: u32) -> Option<Failure> {

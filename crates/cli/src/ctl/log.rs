@@ -15,6 +15,7 @@ use rakuda_record::regular::open_regular;
 
 use super::follow;
 use super::place::{Place, complain_of_damage, task_name, task_number};
+use super::which_run::RunArgument;
 use super::{Status, text};
 
 /// Prints what the commands of a task printed.
@@ -33,6 +34,9 @@ pub struct Log {
     /// The run.
     #[arg(long, value_name = "RUN", default_value = "last")]
     run: String,
+
+    #[command(flatten)]
+    run_argument: RunArgument,
 
     /// Go on printing what it prints, until it has ended; of a task that has not begun, from its beginning.
     #[arg(short, long)]
@@ -65,7 +69,7 @@ fn attempt(word: &str) -> Result<Attempt, String> {
 impl Log {
     /// Prints it.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let folder = place.run_folder(&self.run)?;
+        let folder = place.run_folder(self.run_argument.instead_of(&self.run))?;
         let name = task_name(&self.task);
         if self.follow {
             return follow::follow(folder, place, &name, self.attempt, out);

@@ -10,6 +10,7 @@ mod export;
 mod feed;
 mod follow;
 mod join;
+mod journal_tasks;
 mod leftovers;
 mod live;
 mod live_nodes;
@@ -33,6 +34,7 @@ mod sync;
 mod text;
 mod top;
 mod ui;
+mod which_run;
 mod why;
 
 use std::ffi::OsString;
@@ -190,8 +192,10 @@ fn explain_usage(error: &clap::Error) -> ExitCode {
 /// What clap says, without the usage after it.
 fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    // What begins with a hyphen is meant as an option: that it may be a value, too, would only mislead.
     let lines: Vec<&str> = lines
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.starts_with("tip: to pass"))
         .collect();
     let line = lines.join("; ").replace(":; ", ": ");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
@@ -233,5 +237,45 @@ mod tests {
         let error = Ctl::try_parse_from(["rakudactl", "story"]).err().unwrap();
         let expected = "the following required arguments were not provided: <TASK>";
         assert_eq!(one_line(&error.to_string()), expected);
+    }
+
+    #[test]
+    fn an_option_that_is_none_is_not_said_to_be_a_value() {
+        let error = Ctl::try_parse_from(["rakudactl", "report", "--rnu=last"]).err().unwrap();
+        let line = one_line(&error.to_string());
+        assert!(
+            line.starts_with("unexpected argument '--rnu' found") && !line.contains("as a value"),
+            "{line}"
+        );
+        let error = Ctl::try_parse_from(["rakudactl", "report", "--txet"]).err().unwrap();
+        let line = one_line(&error.to_string());
+        assert!(line.contains("'--text'"), "what it may have been meant for: {line}");
+    }
+
+    /// Those of `set-attr`, `join` and `sim` are other words.
+    #[test]
+    fn a_run_is_an_argument_and_an_option_but_not_both() {
+        let questions: [(&[&str], &str); 10] = [
+            (&["story", "a"], "--all-runs"),
+            (&["log", "a"], "--run=b"),
+            (&["why", "a"], "--rakefile=R"),
+            (&["status"], "--run=b"),
+            (&["top"], "--run=b"),
+            (&["nodes"], "--service=http://a"),
+            (&["explain", "a"], "--run=b"),
+            (&["ui"], "--run=b"),
+            (&["report"], "--run=b"),
+            (&["export", "dot"], "--run=b"),
+        ];
+        for (words, other) in questions {
+            let parsed =
+                |more: &[&str]| Ctl::try_parse_from([&["rakudactl"], words, more].concat()).is_ok();
+            assert!(
+                parsed(&["last"]) && parsed(&["--run", "last"]) && parsed(&["--run=last"]),
+                "{words:?}"
+            );
+            assert!(!parsed(&["last", "--run", "last"]) && !parsed(&["last", "more"]), "{words:?}");
+            assert!(!parsed(&["last", other]), "{words:?} {other}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use rakuda_service::{Client, ClientError, Token};
 use serde_json::{Value, json};
 
 use super::place::Place;
+use super::which_run::RunArgument;
 use super::{Status as Ending, UsageError, live, live_nodes};
 use crate::far_hosts::FarHosts;
 
@@ -35,8 +36,11 @@ pub struct Nodes {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["service", "hosts"])]
     run: Option<String>,
 
+    #[command(flatten)]
+    run_argument: RunArgument,
+
     /// Ask the information service at URL (`rakudad info`).
-    #[arg(long, value_name = "URL", conflicts_with = "hosts")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["hosts", "argument"])]
     service: Option<String>,
 
     /// The token file of that service.
@@ -44,7 +48,7 @@ pub struct Nodes {
     token_file: Option<PathBuf>,
 
     /// Look at these hosts without a run: a host file, or `localhost`.
-    #[arg(short = 'F', long, value_name = "FILE")]
+    #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "argument")]
     hosts: Option<String>,
 
     /// Columns: attributes or expressions, with commas between them.
@@ -177,7 +181,8 @@ impl Nodes {
                 || self.max_age.is_some()
                 || self.ages;
             if format == Format::Text && !is_question {
-                let runs = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}));
+                let run = self.run_argument.or(self.run.as_deref());
+                let runs = live::ask(place, run, &json!({"ask": "status"}));
                 return Ok(lines(&runs.map_err(|error| self.or_elsewhere(error))?));
             }
             let runs = self.with_values(place, format).map_err(|error| self.or_elsewhere(error))?;
@@ -189,7 +194,7 @@ impl Nodes {
     /// Whoever names no run may mean nodes of none.
     fn or_elsewhere(&self, error: anyhow::Error) -> anyhow::Error {
         const ELSEWHERE: &str = "nodes without a run: -F localhost, -F HOSTS or --service URL";
-        if self.run.is_some() {
+        if self.run_argument.or(self.run.as_deref()).is_some() {
             return error;
         }
         match error.downcast::<live::NoLiveRun>() {
@@ -213,7 +218,7 @@ impl Nodes {
         if let Some(age_ns) = self.max_age.as_deref().and_then(rakuda_info::duration_ns) {
             question["max_age_ns"] = age_ns.into();
         }
-        let mut runs = live::ask(place, self.run.as_deref(), &question)?;
+        let mut runs = live::ask(place, self.run_argument.or(self.run.as_deref()), &question)?;
         for run in &mut runs {
             for _ in 0..VALUES_LOOKS {
                 let Some(name) = run["run"].as_str().filter(|_| run["values_coming"] == true)

@@ -18,6 +18,7 @@ use rakuda_record::summary::Summary;
 use rustix::fs::Access;
 
 use super::place::Place;
+use super::which_run::RunOption;
 use super::{Status, live};
 
 /// What turns SVG into PNG.
@@ -37,6 +38,9 @@ pub struct Report {
     /// Which run.
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
+
+    #[command(flatten)]
+    run_option: RunOption,
 
     /// Show RUN and RUN2 beside each other.
     #[arg(long, value_name = "RUN2", conflicts_with_all = ["csv", "svg", "png"])]
@@ -114,7 +118,7 @@ pub(super) fn read_tails(folder: &RunFolder, failed: &[u32]) -> BTreeMap<u32, St
 impl Report {
     /// Writes what is asked for.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let read = Read::of(place, &self.run)?;
+        let read = Read::of(place, self.run_option.instead_of(&self.run))?;
         let shown = read.shown();
         if let Some(second) = &self.compare {
             let second = Read::of(place, second)?;

@@ -8,6 +8,7 @@ use rakuda_record::report::format::bytes;
 use serde_json::{Value, json};
 
 use super::place::Place;
+use super::which_run::RunArgument;
 use super::{Status as Ending, live};
 
 /// So many streams are named.
@@ -20,6 +21,9 @@ pub struct Status {
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 
+    #[command(flatten)]
+    run_argument: RunArgument,
+
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -28,7 +32,8 @@ pub struct Status {
 impl Status {
     /// Asks and prints.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
-        let asked = live::ask(place, self.run.as_deref(), &json!({"ask": "status"}));
+        let asked =
+            live::ask(place, self.run_argument.or(self.run.as_deref()), &json!({"ask": "status"}));
         if self.json && asked.as_ref().is_err_and(is_nothing_there) {
             // A program reads an empty list; the exit status and the line on stderr are the same.
             writeln!(out, "{}", json!({"version": 1, "runs": []}))?;

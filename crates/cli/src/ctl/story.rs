@@ -15,6 +15,7 @@ use rakuda_record::words::{command_line, duration_in_words, env_remark, reason_i
 
 use super::place::{Place, complain_of_damage, task_name, task_number};
 use super::story_json::to_json;
+use super::which_run::RunArgument;
 use super::{Status, text};
 
 /// Tells all that happened to a task, in order.
@@ -32,8 +33,11 @@ pub struct Story {
     #[arg(long, value_name = "RUN", default_value = "last", conflicts_with = "all_runs")]
     run: String,
 
+    #[command(flatten)]
+    run_argument: RunArgument,
+
     /// Every run that has the task, the oldest first.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "argument")]
     all_runs: bool,
 
     /// Print JSON: an object, with --all-runs one a line for each run.
@@ -46,7 +50,7 @@ impl Story {
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
         let name = task_name(&self.task);
         if !self.all_runs {
-            let folder = place.run_folder(&self.run)?;
+            let folder = place.run_folder(self.run_argument.instead_of(&self.run))?;
             let mut run = folder.read_without_commands()?;
             complain_of_damage(&folder, &run);
             let number = task_number(&folder, &run, &name)?;

@@ -18,6 +18,7 @@ use rakuda_record::words::reason_in_words;
 use serde::{Deserialize, Serialize};
 
 use super::place::{Place, task_name};
+use super::which_run::RunArgument;
 use super::{Status, recorded_why};
 
 /// Tasks that are told about when one reason leads to the next.
@@ -35,15 +36,18 @@ pub struct Why {
     target: OsString,
 
     /// Read this Rakefile.
-    #[arg(short = 'f', long = "rakefile", value_name = "FILE")]
+    #[arg(short = 'f', long = "rakefile", value_name = "FILE", conflicts_with = "argument")]
     rakefile: Option<OsString>,
 
     /// Say why it ran in the recorded run RUN, or why it did not, instead.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["rakefile", "rerun_on", "options"])]
     run: Option<String>,
 
+    #[command(flatten)]
+    run_argument: RunArgument,
+
     /// Compare with earlier runs, too: command, inputs, content, env.
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", conflicts_with = "argument")]
     rerun_on: Option<OsString>,
 
     /// Print one JSON object.
@@ -51,7 +55,7 @@ pub struct Why {
     json: bool,
 
     /// Further options and VARIABLE=VALUE for rakuda.
-    #[arg(last = true, value_name = "OPTION")]
+    #[arg(last = true, value_name = "OPTION", conflicts_with = "argument")]
     options: Vec<OsString>,
 }
 
@@ -91,7 +95,7 @@ struct Answer<'a> {
 impl Why {
     /// Prints the answer.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        if let Some(run) = &self.run {
+        if let Some(run) = self.run_argument.or(self.run.as_deref()) {
             return recorded_why::answer(place, &task_name(&self.target), run, self.json, out);
         }
         let output = self.ask(place.directory())?;

@@ -17,6 +17,9 @@ const COMMAND_MAX: usize = 160;
 /// What a rule is known by as long as the run goes on: its label may change while more of its tasks begin, and its
 /// number when one with a smaller number does.
 pub fn rule_key(group: &Group) -> String {
+    if let Some((_, together)) = &group.places {
+        return together.clone();
+    }
     match (&group.location, &group.pattern) {
         (Some(location), _) => location.clone(),
         (None, Some(pattern)) if group.program.is_none() => pattern.clone(),

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::rows::rule_key;
 use crate::Run;
+use crate::summary::alike::Awaited;
 use crate::summary::groups::{DIRECTORY, Groups};
+use crate::summary::patterns::Pattern;
 use crate::summary::rule_counts::{RuleCounts, rule_counts_of};
 use crate::summary::streams::{StreamState, stream_states};
 
@@ -24,16 +26,34 @@ fn count(value: &Value) -> usize {
     value.as_u64().map_or(0, |count| usize::try_from(count).unwrap_or(usize::MAX))
 }
 
+/// The groups of a run that goes on: places are one rule also where most of them have not begun.
+pub fn groups(run: &Run, status: Option<&Value>) -> Groups {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let awaited = list(status, "rules").iter().filter_map(|rule| {
+        let (total, pattern) = (count(&rule["total"]), text(&rule["pattern"]));
+        Some(Awaited { place: text(&rule["place"])?, total, pattern })
+    });
+    Groups::of_live(run, &awaited.collect::<Vec<_>>())
+}
+
 /// A row for each rule with its key, as [`rule_counts_of`] has them, then those of which no task has begun.
 /// A rule whose place is not known has no total.
 pub fn rules(run: &Run, groups: &Groups, status: Option<&Value>) -> Vec<(String, RuleCounts)> {
-    let mut told: BTreeMap<String, (usize, &Value)> = BTreeMap::new();
+    // By the key of a rule: all its tasks, and what those that have not begun have in common.
+    let mut told: BTreeMap<&str, (usize, Option<Pattern>)> = BTreeMap::new();
     let mut order = Vec::new();
     for rule in list(status, "rules") {
         let Some(place) = rule["place"].as_str() else { continue };
-        let key = if place.starts_with(RAKES_DIRECTORY) { DIRECTORY } else { place };
-        told.insert(key.to_owned(), (count(&rule["total"]), rule));
-        order.push(key);
+        let own = if place.starts_with(RAKES_DIRECTORY) { DIRECTORY } else { place };
+        let key = groups.alike.rule_of(place).unwrap_or(own);
+        let (total, pattern) = told.entry(key).or_insert_with(|| {
+            order.push(key);
+            (0, None)
+        });
+        *total += count(&rule["total"]);
+        if let Some(name) = rule["pattern"].as_str().filter(|_| key != DIRECTORY) {
+            pattern.get_or_insert_default().add(name);
+        }
     }
     let mut rows: Vec<(String, RuleCounts)> = rule_counts_of(run, groups)
         .into_iter()
@@ -41,16 +61,13 @@ pub fn rules(run: &Run, groups: &Groups, status: Option<&Value>) -> Vec<(String,
             let key = rule_key(&groups.list[group as usize]);
             // What the journal tells may be younger than the answer.
             let least = counts.done + counts.failed + counts.running;
-            let total = told.remove(&key).map(|(total, _)| total.max(least));
+            let total = told.remove(key.as_str()).map(|(total, _)| total.max(least));
             (key, RuleCounts { total, ..counts })
         })
         .collect();
     for key in order {
-        let Some((total, rule)) = told.remove(key) else { continue };
-        let label = match rule["pattern"].as_str().filter(|_| key != DIRECTORY) {
-            Some(pattern) => pattern.to_owned(),
-            None => key.to_owned(),
-        };
+        let Some((total, pattern)) = told.remove(key) else { continue };
+        let label = pattern.and_then(|pattern| pattern.text()).unwrap_or_else(|| key.to_owned());
         rows.push((
             key.to_owned(),
             RuleCounts { label, total: Some(total), ..RuleCounts::default() },
@@ -128,6 +145,25 @@ mod tests {
             rules(&run, &Groups::of(&run), None).iter().all(|(_, rule)| rule.total.is_none()),
             "without a hub nobody knows"
         );
+    }
+
+    #[test]
+    fn places_of_one_task_each_are_one_rule_before_and_after_they_begin() {
+        let place = |number: usize| json!({"place": format!("Rakefile:{number}"), "pattern": format!("o/{number}"), "total": 1});
+        let status = json!({"rules": (0..40).map(place).collect::<Vec<_>>()});
+        let mut lines = LINES.lines().take(2).map(|line| format!("{line}\n")).collect::<String>();
+        for begun in 0..3 {
+            let run = run(&lines);
+            let rows = rules(&run, &groups(&run, Some(&status)), Some(&status));
+            let [(key, rule)] = &rows[..] else { panic!("{rows:?}") };
+            assert_eq!((key.as_str(), rule.running, rule.total), ("o/*", begun, Some(40)));
+            lines += &format!(
+                r#"{{"event":"rule_defined","rule":{begun},"location":"Rakefile:{begun}"}}
+{{"event":"task_defined","task":{begun},"name":"o/{begun}","kind":"file","action":true,"rule":{begun}}}
+{{"event":"attempt_started","time_ns":2000000000,"task":{begun},"attempt":1,"node":0,"cores":1}}
+"#
+            );
+        }
     }
 
     #[test]

@@ -28,10 +28,19 @@ pub struct Failure {
     pub tail: Option<String>,
 }
 
-/// All of a run, by number.
+/// All of a run, in the order in which they failed: the first is the likeliest to tell why.
 pub fn failures(report: &Report) -> Vec<Failure> {
     let told = |&task: &u32| failure(report.run, task, report.tails.get(&task).cloned());
-    report.summary.failed.iter().filter_map(told).collect()
+    let mut failed = report.summary.failed.clone();
+    failed.sort_by_key(|&task| (failed_ns(report.run, task), task));
+    failed.iter().filter_map(told).collect()
+}
+
+/// When the last attempt of a task ended; of one that did not, the end of time.
+fn failed_ns(run: &Run, task: u32) -> i64 {
+    let task = run.tasks.get(task as usize).and_then(Option::as_ref);
+    let ended = task.and_then(|task| task.attempts.last()?.ended.as_ref());
+    ended.map_or(i64::MAX, |ended| ended.time_ns)
 }
 
 /// One of them; `tail` is what it printed last.

@@ -190,6 +190,7 @@ fn rule(row: &GroupSummary) -> Value {
     });
     let fields = object.as_object_mut().expect("json!({}) makes an object");
     put(fields, "location", row.group.location.clone());
+    put(fields, "places", row.group.places.as_ref().map(|(places, _)| *places));
     put(fields, "program", row.group.program.clone());
     put(fields, "seconds", row.durations.as_ref().map(distribution));
     usage(fields, &row.usage);

@@ -1,5 +1,7 @@
 //! Which tasks belong together: those whose actions stand at the same place of the Rakefile. And what to call them.
 //!
+//! Places of one task each whose names are alike are one group ([`Alike`]).
+//!
 //! It does not know times. A task without a place is grouped by its program. A group is called after
 //! what the names of its tasks have in common, since that is what its user has written.
 
@@ -8,6 +10,7 @@ use std::collections::BTreeMap;
 use rakuda_proto::journal::TaskKind;
 
 use crate::run::{Run, Task};
+use crate::summary::alike::{Alike, Awaited};
 use crate::summary::patterns::Pattern;
 use crate::summary::programs::program_of;
 
@@ -21,8 +24,10 @@ const COMMANDS_LOOKED_AT: usize = 1000;
 /// Tasks of one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Group {
-    /// `Rakefile:12`; none: not recorded, or rake's own.
+    /// `Rakefile:12`, the first of several places; none: not recorded, or rake's own.
     pub location: Option<String>,
+    /// Where it has several places: how many, and what they are known by together.
+    pub places: Option<(usize, String)>,
     /// The most frequent program of the tasks' first commands; none: they start no command.
     pub program: Option<String>,
     /// What the tasks' names have in common, `map/*.bam`; none: nothing. Of all `directory` tasks that word.
@@ -38,9 +43,7 @@ impl Group {
         match (&self.pattern, self.ambiguous) {
             (Some(pattern), false) => pattern.clone(),
             (Some(pattern), true) => {
-                let place = self.location.iter().map(String::as_str);
-                let told: Vec<&str> =
-                    self.program.iter().map(String::as_str).chain(place).collect();
+                let told: Vec<String> = self.program.iter().cloned().chain(self.place()).collect();
                 format!("{pattern} ({})", told.join(", "))
             }
             (None, _) => self.origin(),
@@ -50,10 +53,26 @@ impl Group {
     /// Its program and place, `bwa (Rakefile:12)`: what the label does not say.
     pub fn origin(&self) -> String {
         let program = self.program.as_deref().unwrap_or("(ruby)");
-        match &self.location {
-            Some(location) => format!("{program} ({location})"),
+        match self.place() {
+            Some(place) => format!("{program} ({place})"),
             None => program.to_owned(),
         }
+    }
+
+    /// Its place, `Rakefile:12`, or the first and how many more.
+    pub fn place(&self) -> Option<String> {
+        let location = self.location.as_ref()?;
+        let places = self.places.as_ref().map_or(1, |(places, _)| *places);
+        Some(several(location, places))
+    }
+}
+
+/// So many places, of which this is the first.
+pub fn several(first: &str, places: usize) -> String {
+    match places {
+        0 | 1 => first.to_owned(),
+        2 => format!("{first} and another place"),
+        _ => format!("{first} and {} more places", places - 1),
     }
 }
 
@@ -64,20 +83,32 @@ pub struct Groups {
     pub list: Vec<Group>,
     /// By task's number: which group. Only for tasks with attempts.
     pub of_task: Vec<u32>,
+    /// Which places are one group.
+    pub alike: Alike,
 }
 
-/// What groups tasks: the place, else the program.
+/// What groups tasks: the place, else the program; of places that are one group what they are known by together.
 type Key<'a> = (Option<&'a [u8]>, Option<String>);
 
 impl Groups {
     /// Of all tasks that were attempted.
     pub fn of(run: &Run) -> Self {
-        let mut groups = Self { list: Vec::new(), of_task: vec![0; run.tasks.len()] };
+        Self::of_live(run, &[])
+    }
+
+    /// Likewise, of a run that goes on, of which a hub tells what is to come.
+    pub fn of_live(run: &Run, awaited: &[Awaited]) -> Self {
+        let alike = Alike::of(run, awaited);
+        let mut groups = Self { list: Vec::new(), of_task: vec![0; run.tasks.len()], alike };
         let mut numbers: BTreeMap<Key, u32> = BTreeMap::new();
         let mut seen: Vec<(Programs, Pattern)> = Vec::new();
         for task in run.tasks.iter().flatten().filter(|task| !task.attempts.is_empty()) {
             let rule = task.defined.rule.and_then(|rule| run.rules.get(rule as usize)?.as_ref());
+            let together = rule.filter(|_| !groups.alike.is_empty()).and_then(|rule| {
+                groups.alike.rule_of(&rule.location.to_display()).map(str::to_owned)
+            });
             let key = match rule {
+                Some(_) if together.is_some() => (Some(&b""[..]), together.clone()),
                 Some(rule) => (Some(&rule.location.0[..]), None),
                 None => (None, first_program(run, task)),
             };
@@ -90,6 +121,7 @@ impl Groups {
                     Some(rule) => group.location = Some(rule.location.to_display()),
                     None => {}
                 }
+                group.places = together.map(|rule| (groups.alike.places(&rule), rule));
                 seen.push(Default::default());
                 groups.list.push(group);
                 groups.list.len() as u32 - 1
@@ -151,7 +183,7 @@ impl Programs {
 }
 
 /// The program of the first command of a task that has any.
-fn first_program(run: &Run, task: &Task) -> Option<String> {
+pub(super) fn first_program(run: &Run, task: &Task) -> Option<String> {
     let commands = task.attempts.iter().flat_map(|attempt| &attempt.commands);
     commands
         .filter_map(|&number| run.commands.get(number as usize)?.as_ref())

@@ -8,6 +8,7 @@
 )]
 #![allow(clippy::cast_sign_loss, reason = "floats are clamped to the range of an index before")]
 
+pub mod alike;
 pub mod attempt_times;
 pub mod critical;
 pub mod curve;

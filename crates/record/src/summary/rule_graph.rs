@@ -12,7 +12,7 @@ use rakuda_proto::Text;
 use crate::Run;
 use crate::export::workflow::{Workflow, attempts};
 use crate::summary::attempt_times::AttemptTimes;
-use crate::summary::groups::{DIRECTORY, Groups, is_rakes_own};
+use crate::summary::groups::{DIRECTORY, Groups, is_rakes_own, several};
 use crate::summary::outcomes::{Fate, fate};
 use crate::summary::patterns::Pattern;
 use crate::summary::streams::{StreamFate, streams};
@@ -126,8 +126,11 @@ impl RuleGraph {
     pub fn of(run: &Run) -> Self {
         let workflow = Workflow::of(run);
         let groups = Groups::of(run);
-        let rule_of =
-            |task: u32| run.tasks[task as usize].as_ref().and_then(|task| task.defined.rule);
+        let first_of = first_rules(run, &groups);
+        let rule_of = |task: u32| {
+            let rule = run.tasks[task as usize].as_ref()?.defined.rule?;
+            Some(first_of.get(&rule).map_or(rule, |(first, _)| *first))
+        };
         let mut nodes: BTreeMap<Option<u32>, (RuleNode, Pattern)> = BTreeMap::new();
         let mut edges: BTreeMap<(Option<u32>, Option<u32>), usize> = BTreeMap::new();
         for step in &workflow.steps {
@@ -139,6 +142,11 @@ impl RuleGraph {
                 if node.tasks == 1 {
                     node.example = task.defined.name.clone();
                     node.name_after(run, task);
+                    if let (Some((_, places)), Some(first)) =
+                        (rule.and_then(|rule| first_of.get(&rule)), &mut node.location)
+                    {
+                        *first = several(first, *places);
+                    }
                 }
                 pattern.add(&task.defined.name.to_display());
                 if node.group.is_none() && !task.attempts.is_empty() {
@@ -170,6 +178,16 @@ impl RuleGraph {
         };
         Self { nodes: nodes.into_values().map(named).collect(), edges, streams }
     }
+}
+
+/// Of rules that are one because their places are alike: the first of them, and how many they are.
+fn first_rules(run: &Run, groups: &Groups) -> BTreeMap<u32, (u32, usize)> {
+    let mut first: BTreeMap<&str, u32> = BTreeMap::new();
+    let rules = run.rules.iter().zip(0..).filter_map(|(rule, number)| {
+        let together = groups.alike.rule_of(&rule.as_ref()?.location.to_display())?;
+        Some((number, (*first.entry(together).or_insert(number), groups.alike.places(together))))
+    });
+    rules.collect()
 }
 
 /// The streams of a run by statement; `node_of`: the node of a task, where it has one.

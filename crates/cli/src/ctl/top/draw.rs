@@ -18,6 +18,8 @@ use ratatui_core::widgets::Widget as _;
 use serde_json::Value;
 
 use super::super::feed::Look;
+use super::super::journal_tasks::Ended;
+use super::view::View;
 
 /// Maximum width of a node's name, and of a task's where a command needs the room.
 const NODE_WIDTH_MAX: usize = 12;
@@ -32,6 +34,23 @@ const FAILURE_ROWS_MIN: usize = 8;
 const FAILURE_ROWS_MAX: usize = 22;
 /// Rows of the title, the count, the bar, the keys, and what stands above a failure.
 const FIXED_ROWS: usize = 5;
+/// Minimum number of rows for tasks that have ended: one is empty, one is their head.
+const ENDED_ROWS_MIN: u16 = 3;
+/// Maximum number of running tasks that are told as text.
+const TASKS_TOLD_MAX: usize = 20;
+/// The keys, and what they do.
+const HELP: [(&str, &str); 10] = [
+    ("q, Ctrl-C", "leave; the run goes on"),
+    ("↓ ↑, j k, n p", "the next failure, the one before"),
+    ("Page Down, f", "further running tasks"),
+    ("Page Up, b", "the running tasks before"),
+    ("Home, g", "the first running tasks"),
+    ("End, G", "the last running task"),
+    ("/", "look for words of names, commands and nodes; Enter ends typing"),
+    ("Escape", "look for nothing any more; leave where nothing was looked for"),
+    ("Space, Ctrl-L", "draw the screen anew"),
+    ("?, h", "this help; any key closes it"),
+];
 /// How the running tasks and the tables below them share the rest; what one of them does not need is the other's.
 const TASKS_SHARE: u16 = 3;
 const TABLES_SHARE: u16 = 2;
@@ -148,25 +167,49 @@ fn cut_names(tasks: &mut [Running], room: usize) {
     }
 }
 
-/// Columns are as wide as what is in them, so that the command has what is left; a run on one node has no column of
-/// nodes. With it, how many tasks run of which the hub has told no more than that.
+/// The head, then a row for each running task. With it, how many tasks run of which nothing more is known.
 fn running(look: &Look, width: usize) -> (Vec<Row>, usize) {
     let Some(live) = &look.live else { return (Vec::new(), 0) };
-    let mut tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
-    let head = Running {
-        elapsed: "for".to_owned(),
-        node: "node".to_owned(),
-        name: "running task".to_owned(),
-        what: "command".to_owned(),
+    let tasks: Vec<Running> = list(live, "tasks").iter().map(Running::of).collect();
+    let others = (word(live, "running") as usize).saturating_sub(tasks.len());
+    let head = ["for", "node", "running task", "command"];
+    let lines = table(head, tasks, list(live, "nodes").len() > 1, width);
+    let style = |row: usize| if row == 0 { HEAD } else { Style::new() };
+    (lines.into_iter().zip(0..).map(|(line, row)| (line, style(row))).collect(), others)
+}
+
+/// The same of those that have ended, the last first.
+fn ended(look: &Look, width: usize) -> Vec<Row> {
+    let told = |task: &Ended| Running {
+        elapsed: duration_in_words(i64::try_from(task.took_ns).unwrap_or(i64::MAX)),
+        node: cut_middle(&printable(task.node.as_bytes()), NODE_WIDTH_MAX),
+        name: printable(task.name.as_bytes()),
+        what: printable(task.how.as_bytes()),
     };
+    let nodes = look.live.as_ref().map_or(0, |live| list(live, "nodes").len());
+    let head = ["took", "node", "ended last", "how"];
+    let lines = table(head, look.ended.iter().map(told).collect(), nodes > 1, width);
+    let bad = look.ended.iter().map(|task| if task.is_bad { BAD } else { Style::new() });
+    lines.into_iter().zip(std::iter::once(HEAD).chain(bad)).collect()
+}
+
+/// Columns are as wide as what is in them, so that the last one has what is left; a run on one node has no column of
+/// nodes.
+fn table(
+    head: [&str; 4],
+    mut tasks: Vec<Running>,
+    has_many_nodes: bool,
+    width: usize,
+) -> Vec<String> {
+    let [elapsed, node, name, what] = head.map(str::to_owned);
+    let head = Running { elapsed, node, name, what };
     let widest_of = |tasks: &[Running], part: fn(&Running) -> &str| {
         let widths = tasks.iter().chain([&head]).map(|task| part(task).chars().count());
         widths.max().unwrap_or(0)
     };
     let widest = |part| widest_of(&tasks, part);
     let elapsed_width = widest(|task| &task.elapsed);
-    let has_nodes =
-        list(live, "nodes").len() > 1 || tasks.iter().any(|task| task.node != tasks[0].node);
+    let has_nodes = has_many_nodes || tasks.iter().any(|task| task.node != tasks[0].node);
     let node_width = if has_nodes { widest(|task| &task.node) } else { 0 };
     let gaps = if has_nodes { 4 } else { 3 };
     // Names have the room that the longest command leaves, and at least what they have on a small screen.
@@ -184,9 +227,7 @@ fn running(look: &Look, width: usize) -> (Vec<Row>, usize) {
         let _ = write!(line, "{name:<name_width$} {}", cut_middle(&task.what, what_width));
         line
     };
-    let mut rows = vec![(line(&head), HEAD)];
-    rows.extend(tasks.iter().map(|task| (line(task), Style::new())));
-    (rows, (word(live, "running") as usize).saturating_sub(tasks.len()))
+    std::iter::once(line(&head)).chain(tasks.iter().map(line)).collect()
 }
 
 /// A line of streams and one of synchronised rounds, where there are any; two where one is wider than the screen.
@@ -366,28 +407,76 @@ fn tables_room(shared: u16, tasks: usize, tables: usize) -> u16 {
     if tables > share { tables.min(left.max(share)) } else { share.min(left.max(tables)) }
 }
 
-/// Draws a look; `chosen` is the place of the failure among all.
-pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
+/// The running tasks from the first that is looked at, below their head. Returns how many are seen.
+fn put_running(area: Rect, buffer: &mut Buffer, rows: &[Row], others: usize, from: usize) -> usize {
+    if from == 0 || rows.is_empty() {
+        put_table(area, buffer, rows, others);
+    } else {
+        let mut shown = rows[from.min(rows.len() - 1)..].to_vec();
+        shown[0] = (format!("({from} before)"), HEAD);
+        put_of(area, buffer, &shown, others);
+    }
+    // Of a page one row is the head, another how many more there are.
+    usize::from(area.height).saturating_sub(2)
+}
+
+/// The keys, on a screen of their own.
+fn put_help(area: Rect, buffer: &mut Buffer) {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let mut rows = vec![("rakudactl top: keys".to_owned(), bold), (String::new(), HEAD)];
+    rows.extend(HELP.map(|(keys, what)| (format!("  {keys:<14} {what}"), Style::new())));
+    put(area, buffer, &rows);
+}
+
+/// The last row: what is looked for, else what keys there are.
+fn told_keys(look: &Look, view: &View) -> Row {
+    if view.typing {
+        return (format!("/{}_", printable(view.words.as_bytes())), Style::new());
+    }
+    if !view.words.is_empty() {
+        let words = printable(view.words.as_bytes());
+        let (running, failed) = (look.running(), look.failed.len());
+        return (format!("/{words}: {running} running, {failed} failed   Esc shows all"), HEAD);
+    }
+    let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
+    (format!("q leave (the run goes on)   ? help   / look for tasks{choose}"), HEAD)
+}
+
+/// Draws a look. Returns how many running tasks are seen at once.
+pub fn draw(look: &Look, view: &View, area: Rect, buffer: &mut Buffer) -> usize {
+    if view.help {
+        put_help(area, buffer);
+        return 0;
+    }
     let width = usize::from(area.width);
     let between = joined(look, width);
     let (running, others) = running(look, width);
+    let others = if view.words.is_empty() { others } else { 0 };
     let running_rows = running.len() + others.min(1);
     let nodes = nodes(look);
     let tables_rows = nodes.len().max(look.rules.len() + 1);
     let room = failure_room(area.height, [running_rows, tables_rows, between.len()]);
-    let failed = failures(look, chosen, width, room);
+    let failed = failures(look, view.chosen, width, room);
     let failed_rows = failed.len() as u16;
     let below = failed_rows + u16::from(failed_rows > 0);
     let above = between.len() as u16;
     let shared = area.height.saturating_sub(FIXED_ROWS as u16 - 1 + above + below);
-    let [title, count, line, extra, tasks, tables, told, keys] = Layout::vertical([
+    let tables_height = tables_room(shared, running_rows, tables_rows)
+        .min(u16::try_from(tables_rows).unwrap_or(u16::MAX));
+    let tasks_height =
+        (shared - tables_height).min(u16::try_from(running_rows).unwrap_or(u16::MAX));
+    // What nobody needs: a row between tasks and tables, and the rest for tasks that have ended.
+    let spare = shared - tables_height - tasks_height;
+    let [title, count, line, extra, tasks, _, tables, told, past, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Length(above),
-        Constraint::Fill(1),
-        Constraint::Length(tables_room(shared, running_rows, tables_rows)),
+        Constraint::Length(tasks_height),
+        Constraint::Length(spare.min(1)),
+        Constraint::Length(tables_height),
         Constraint::Length(below),
+        Constraint::Fill(1),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -397,22 +486,29 @@ pub fn draw(look: &Look, chosen: usize, area: Rect, buffer: &mut Buffer) {
     put(count, buffer, &[(progress(look), if bad { BAD } else { Style::new() })]);
     put(line, buffer, &[(bar(look, area.width), Style::new().fg(Color::Green))]);
     put(extra, buffer, &between);
-    put_table(tasks, buffer, &running, others);
+    let page = put_running(tasks, buffer, &running, others, view.from);
     let [left, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
     let rules = rules(look, usize::from(left.width).saturating_sub(2), usize::from(left.height));
     put_table(left, buffer, &rules, 0);
     put_table(right, buffer, &nodes, 0);
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
-    let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
-    put(keys, buffer, &[(format!("q leave (the run goes on){choose}"), HEAD)]);
+    if past.height >= ENDED_ROWS_MIN && !look.ended.is_empty() {
+        let mut rows = ended(look, width);
+        rows.truncate(usize::from(past.height) - 1);
+        put(Rect { y: past.y + 1, height: past.height - 1, ..past }, buffer, &rows);
+    }
+    put(keys, buffer, &[told_keys(look, view)]);
+    page
 }
 
 /// The same as lines, where there is no terminal.
 pub fn lines(look: &Look) -> String {
     const WIDTH: usize = 120;
     let mut out = format!("rakuda {}\n{}\n", look.run, progress(look));
-    let (mut running, others) = running(look, WIDTH);
+    let (mut running, mut others) = running(look, WIDTH);
+    others += running.len().saturating_sub(TASKS_TOLD_MAX + 1);
+    running.truncate(TASKS_TOLD_MAX + 1);
     if others > 0 {
         running.push((format!("({others} more)"), HEAD));
     }
@@ -484,12 +580,20 @@ mod tests {
             rules: vec![rule],
             failed: vec![7, 9],
             chosen: Some(chosen),
+            ended: Vec::new(),
         }
     }
 
     fn drawn(look: &Look, width: u16, height: u16) -> Vec<String> {
+        drawn_of(look, &View { chosen: 1, ..View::default() }, width, height)
+    }
+
+    fn drawn_of(look: &Look, view: &View, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(look, 1, frame.area(), frame.buffer_mut())).unwrap();
+        let draw = |frame: &mut ratatui_core::terminal::Frame| {
+            draw(look, view, frame.area(), frame.buffer_mut());
+        };
+        terminal.draw(draw).unwrap();
         let buffer = terminal.backend().buffer();
         let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..height).map(|y| row(y).trim_end().to_owned()).collect()
@@ -523,7 +627,8 @@ mod tests {
         for (height, expected) in [(24, 6), (34, 15), (45, 20), (60, 20)] {
             let lines = drawn(&look, 80, height);
             assert_eq!(shown(&lines), expected, "{height}: {lines:#?}");
-            assert_eq!(lines[lines.len() - 2], "  line 19");
+            let [above @ .., _keys] = &lines[..] else { panic!("{lines:#?}") };
+            assert_eq!(above.iter().rfind(|line| !line.is_empty()).unwrap(), "  line 19");
             // Nothing else is cut for it that was whole.
             assert!(height < 40 || !lines.iter().any(|line| line.ends_with("more)")), "{lines:#?}");
         }
@@ -636,6 +741,79 @@ mod tests {
         let lines = drawn(&few, 80, 24);
         assert!(lines.iter().any(|line| line.starts_with("r29/*.bam")), "{lines:#?}");
         assert!(lines.iter().any(|line| line.starts_with('(') && line.ends_with("more)")));
+    }
+
+    #[test]
+    fn rows_that_nobody_needs_are_for_tasks_that_have_ended() {
+        let task = |number: usize| Ended {
+            name: format!("map/e{number:02}.bam"),
+            node: "host1".to_owned(),
+            took_ns: 2_000_000_000,
+            ended_ns: 0,
+            how: if number == 1 { "status 3" } else { "done" }.to_owned(),
+            is_bad: number == 1,
+        };
+        let mut few = look(1);
+        few.chosen = None;
+        few.failed.clear();
+        few.ended = (0..40).map(task).collect();
+        let lines = drawn(&few, 80, 24);
+        assert!(lines[5].is_empty() && lines[6].starts_with("rule"), "{lines:#?}");
+        let head = lines.iter().position(|line| line.contains("ended last")).unwrap();
+        assert!(lines[head + 1].contains("host1 map/e00.bam done"), "{lines:#?}");
+        assert!(lines[head + 2].ends_with("status 3"), "{lines:#?}");
+        assert_eq!(lines.iter().filter(|line| line.is_empty()).count(), 2, "{lines:#?}");
+        // What runs has the room when there is more of it.
+        let mut many = look(14);
+        many.ended = (0..40).map(task).collect();
+        assert!(!drawn(&many, 80, 24).iter().any(|line| line.contains("ended last")));
+    }
+
+    #[test]
+    fn running_tasks_are_scrolled_through() {
+        let look = Look { chosen: None, ..look(20) };
+        let of = |from: usize| {
+            let view = View { from, ..View::default() };
+            let lines = drawn_of(&look, &view, 80, 24);
+            let names: Vec<String> = lines
+                .iter()
+                .filter_map(|line| line.split_whitespace().find(|word| word.starts_with("map/s")))
+                .map(str::to_owned)
+                .collect();
+            (lines, names)
+        };
+        let mut seen = Vec::new();
+        let mut from = 0;
+        while from < 20 {
+            let (lines, names) = of(from);
+            let before = format!("({from} before)");
+            assert_eq!(lines.contains(&before), from > 0, "{lines:#?}");
+            from += names.len();
+            assert_eq!(lines.contains(&format!("({} more)", 20 - from)), from < 20, "{lines:#?}");
+            seen.extend(names);
+        }
+        assert_eq!(seen, (0..20).map(|number| format!("map/s{number}.bam")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_last_row_says_what_is_looked_for_and_the_help_has_all_keys() {
+        let last = |view: &View| drawn_of(&look(3), view, 80, 24).pop().unwrap();
+        let typing = View { words: "s1".to_owned(), typing: true, ..View::default() };
+        assert_eq!(last(&typing), "/s1_");
+        let looked = View { typing: false, ..typing };
+        assert_eq!(last(&looked), "/s1: 3 running, 2 failed   Esc shows all");
+        let keys = last(&View::default());
+        assert!(
+            keys.contains("? help") && keys.contains("/ look") && keys.contains("↑ ↓"),
+            "{keys}"
+        );
+        let lines = drawn_of(&look(3), &View { help: true, ..View::default() }, 80, 24);
+        for (keys, what) in HELP {
+            assert!(
+                lines.iter().any(|line| line.contains(keys) && line.ends_with(what)),
+                "{lines:#?}"
+            );
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `rakudactl top`: a screen that shows a live run, until the user leaves. The run does not notice
 //! but for a question a second; leaving leaves it alone.
 //!
-//! [`super::feed`] looks, [`draw`] shows, [`screen`] is the terminal. It decides nothing about the run.
+//! [`super::feed`] looks, [`view`] is what its user looks at, [`draw`] shows it, [`screen`] is the terminal. It decides
+//! nothing about the run.
 
 mod draw;
 mod screen;
+mod view;
 
 use std::io::Write;
 use std::os::fd::AsFd as _;
@@ -16,8 +18,11 @@ use rustix::event::Timespec;
 
 use super::Status;
 use super::feed::Feed;
+use super::journal_tasks::Words;
 use super::place::Place;
-use screen::{Key, Screen};
+use super::which_run::RunArgument;
+use screen::Screen;
+use view::{Asked, View};
 
 /// From one look to the next, unless a key is pressed.
 const EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -25,13 +30,17 @@ const EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Shows a run while it goes on: tasks that run, rules, nodes, failures with their output.
 #[derive(Args)]
 #[command(
-    after_help = "Keys: q leaves (the run goes on), the arrows choose among failures. Without a terminal it \
+    after_help = "Keys: q leaves (the run goes on), the arrows choose among failures, Page Up and Down go through running tasks, \
+    / looks for tasks, ? shows all keys. Without a terminal it \
     prints how things are as text, once. Over ssh: ssh -t HOST rakudactl -C FOLDER top"
 )]
 pub struct Top {
     /// Show the run whose name begins with RUN, or the `last` that goes on.
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
+
+    #[command(flatten)]
+    run_argument: RunArgument,
 
     /// Print how things are as text, once.
     #[arg(long)]
@@ -41,7 +50,7 @@ pub struct Top {
 impl Top {
     /// Shows the run until the user leaves.
     pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let mut feed = Feed::open(place, self.run.as_deref())?;
+        let mut feed = Feed::open(place, self.run_argument.or(self.run.as_deref()))?;
         #[allow(clippy::disallowed_methods, reason = "what the terminal is; it goes to no command")]
         let kind = std::env::var_os("TERM");
         if self.text || !Screen::is_there(kind.as_deref()) {
@@ -50,7 +59,7 @@ impl Top {
                     "rakudactl: top needs a terminal for its screen (over ssh: ssh -t); this is how things are now:\n",
                 );
             }
-            out.write_all(draw::lines(&feed.look(place, 0)?).as_bytes())?;
+            out.write_all(draw::lines(&feed.look(place, 0, &Words::default())?).as_bytes())?;
             return Ok(Status::Good);
         }
         let (signals, mask) = SignalQueue::new()?;
@@ -65,17 +74,17 @@ impl Top {
 fn watch(feed: &mut Feed, place: &Place, signals: &SignalQueue) -> anyhow::Result<()> {
     let mut terminal = Terminal::new(Screen::open()?)?;
     terminal.clear()?;
-    let mut chosen = 0_usize;
+    let mut view = View::default();
+    let mut page = 0;
     loop {
-        let look = feed.look(place, chosen)?;
-        chosen = chosen.min(look.failed.len().saturating_sub(1));
-        terminal.draw(|frame| draw::draw(&look, chosen, frame.area(), frame.buffer_mut()))?;
+        let look = feed.look(place, view.chosen, &Words::of(&view.words))?;
+        view.keep_within(look.failed.len(), look.running(), page);
+        terminal.draw(|frame| page = draw::draw(&look, &view, frame.area(), frame.buffer_mut()))?;
         for key in Screen::keys(EVERY, signals.as_fd())? {
-            match key {
-                Key::Leave => return Ok(()),
-                Key::Next => chosen += 1,
-                Key::Back => chosen = chosen.saturating_sub(1),
-                Key::Again => terminal.clear()?,
+            match view.press(key, page) {
+                Asked::Nothing => {}
+                Asked::Leave => return Ok(()),
+                Asked::Again => terminal.clear()?,
             }
         }
         while let Some(received) = signals.read() {

@@ -24,14 +24,32 @@ const LEAVE: &str = "\x1b[m\x1b[?25h\x1b[?1049l";
 /// What a user has pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// To leave.
-    Leave,
-    /// The failure after the one that is shown.
-    Next,
-    /// The one before.
-    Back,
-    /// To look again.
-    Again,
+    /// One that writes.
+    Letter(char),
+    /// Enter.
+    Enter,
+    /// Tab.
+    Tab,
+    /// Backspace.
+    Erase,
+    /// Escape alone.
+    Escape,
+    /// An arrow.
+    Up,
+    /// Another.
+    Down,
+    /// Page Up.
+    PageUp,
+    /// Page Down.
+    PageDown,
+    /// Home.
+    Home,
+    /// End.
+    End,
+    /// Ctrl-L.
+    Redraw,
+    /// Ctrl-C, Ctrl-D, or the terminal has ended.
+    Interrupt,
 }
 
 /// The terminal, in raw mode and with a screen of its own until it is dropped.
@@ -79,32 +97,63 @@ impl Screen {
         }
         let mut bytes = [0; 64];
         match rustix::io::read(stdin(), &mut bytes)? {
-            0 => Ok(vec![Key::Leave]),
+            0 => Ok(vec![Key::Interrupt]),
             count => Ok(keys_of(&bytes[..count])),
         }
     }
 }
 
-/// `q`, Escape alone, Ctrl-C and Ctrl-D leave; arrows, `j` and `k` choose.
+/// What terminals send for keys; of what is no key here nothing.
 fn keys_of(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
-    while let Some(first) = bytes.first() {
+    while let Some(&first) = bytes.first() {
         let (key, length) = match bytes {
-            [0x1b, b'[' | b'O', b'B', ..] => (Some(Key::Next), 3),
-            [0x1b, b'[' | b'O', b'A', ..] => (Some(Key::Back), 3),
-            [0x1b, b'[' | b'O', ..] => (None, bytes.len()),
+            [0x1b, b'[' | b'O', rest @ ..] => {
+                let (key, length) = key_of_sequence(rest);
+                (key, length + 2)
+            }
             _ => match first {
-                b'q' | b'Q' | 0x03 | 0x04 | 0x1b => (Some(Key::Leave), 1),
-                b'j' | b'n' | b'\t' => (Some(Key::Next), 1),
-                b'k' | b'p' => (Some(Key::Back), 1),
-                b' ' | b'\r' | 0x0c => (Some(Key::Again), 1),
-                _ => (None, 1),
+                0x03 | 0x04 => (Some(Key::Interrupt), 1),
+                0x1b => (Some(Key::Escape), 1),
+                0x0c => (Some(Key::Redraw), 1),
+                b'\r' | b'\n' => (Some(Key::Enter), 1),
+                b'\t' => (Some(Key::Tab), 1),
+                0x08 | 0x7f => (Some(Key::Erase), 1),
+                0x02 => (Some(Key::PageUp), 1),
+                0x06 => (Some(Key::PageDown), 1),
+                _ => letter(bytes),
             },
         };
         keys.extend(key);
-        bytes = &bytes[length..];
+        bytes = &bytes[length.min(bytes.len())..];
     }
     keys
+}
+
+/// Behind `ESC [` or `ESC O`: digits and semicolons, then the byte that ends it. Which key, and how many bytes.
+fn key_of_sequence(rest: &[u8]) -> (Option<Key>, usize) {
+    let Some(end) = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b';')) else {
+        return (None, rest.len());
+    };
+    let key = match &rest[..=end] {
+        b"A" => Some(Key::Up),
+        b"B" => Some(Key::Down),
+        b"5~" => Some(Key::PageUp),
+        b"6~" => Some(Key::PageDown),
+        b"H" | b"1~" | b"7~" => Some(Key::Home),
+        b"F" | b"4~" | b"8~" => Some(Key::End),
+        _ => None,
+    };
+    (key, end + 1)
+}
+
+/// The letter that these bytes begin with, and how many it has.
+fn letter(bytes: &[u8]) -> (Option<Key>, usize) {
+    let valid = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    match valid.chars().next() {
+        Some(letter) if !letter.is_control() => (Some(Key::Letter(letter)), letter.len_utf8()),
+        _ => (None, 1),
+    }
 }
 
 impl Drop for Screen {
@@ -229,10 +278,13 @@ mod tests {
 
     #[test]
     fn keys_are_told_from_parts_of_sequences() {
-        assert_eq!(keys_of(b"jk"), [Key::Next, Key::Back]);
-        assert_eq!(keys_of(b"\x1b[B\x1b[A\x1bOB"), [Key::Next, Key::Back, Key::Next]);
-        assert_eq!(keys_of(b"\x1b[6~"), []);
-        assert_eq!(keys_of(b"x\x03"), [Key::Leave]);
-        assert_eq!(keys_of(b"\x1b"), [Key::Leave]);
+        assert_eq!(keys_of(b"j/"), [Key::Letter('j'), Key::Letter('/')]);
+        assert_eq!(keys_of(b"\x1b[B\x1b[A\x1bOB"), [Key::Down, Key::Up, Key::Down]);
+        assert_eq!(keys_of(b"\x1b[6~\x1b[5~x"), [Key::PageDown, Key::PageUp, Key::Letter('x')]);
+        assert_eq!(keys_of(b"\x1b[1;5C\x1b[H\x1b[4~"), [Key::Home, Key::End]);
+        assert_eq!(keys_of(b"\x1b[1;5"), []);
+        assert_eq!(keys_of("ä\r\x7f".as_bytes()), [Key::Letter('ä'), Key::Enter, Key::Erase]);
+        assert_eq!(keys_of(b"\xffx\x03"), [Key::Letter('x'), Key::Interrupt]);
+        assert_eq!(keys_of(b"\x1b"), [Key::Escape]);
     }
 }

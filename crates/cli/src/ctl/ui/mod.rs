@@ -25,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Status;
 use super::place::Place;
+use super::which_run::RunOption;
 use answers::Answers;
 use watch::Watch;
 
@@ -48,6 +49,9 @@ pub struct Ui {
     /// Which run.
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
+
+    #[command(flatten)]
+    run_option: RunOption,
 
     /// Listen there; port 0: any that is free.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
@@ -84,7 +88,7 @@ impl Ui {
             let Some(watch) = self.begun(place, front) else { return Ok(Status::Good) };
             watch
         } else {
-            let watch = Watch::open(place.clone(), &self.run)?;
+            let watch = Watch::open(place.clone(), self.run_option.instead_of(&self.run))?;
             announce(page)?;
             crate::complain(&explanation(address));
             watch
@@ -103,7 +107,7 @@ impl Ui {
     /// The run, once it has begun; none: its process has ended before.
     fn begun(&self, place: &Place, front: i32) -> Option<Watch> {
         loop {
-            if let Ok(watch) = Watch::open(place.clone(), &self.run) {
+            if let Ok(watch) = Watch::open(place.clone(), self.run_option.instead_of(&self.run)) {
                 return Some(watch);
             }
             if !processes::goes_on(front) {

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use rakuda_agent::clock;
 use rakuda_record::folder::RunState;
-use rakuda_record::live::{self, pictures, row, tables};
+use rakuda_record::live::{self, pictures, row, tables, told};
 use rakuda_record::report::Report;
 use rakuda_record::summary::Summary;
-use rakuda_record::summary::groups::Groups;
 use rakuda_record::words::command_line;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -247,7 +246,7 @@ impl Seen {
             None => {}
         }
         let changed = live.take_changed();
-        let groups = Groups::of(&live.run);
+        let groups = told::groups(&live.run, told);
         for number in changed {
             let Some(row) = row(&live.run, &groups, number) else { continue };
             self.change += 1;

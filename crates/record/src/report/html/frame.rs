@@ -14,6 +14,9 @@ pub(super) const WORDS: &str = include_str!("assets/words.js");
 /// Likewise.
 pub(super) const VIRTUAL: &str = include_str!("assets/virtual.js");
 
+/// Likewise.
+pub(super) const SIDEWAYS: &str = include_str!("assets/sideways.js");
+
 pub(super) const SCRIPT: &str = include_str!("assets/report.js");
 
 /// A whole document. The policy forbids every request: if something slipped through, nothing would be fetched.
@@ -26,7 +29,7 @@ pub(super) fn frame(title: &str, body: &str) -> String {
          <link rel=\"icon\" href=\"data:,\">\
          <title>{}</title><style>{STYLE}</style></head><body>{body}\
          <footer class=\"soft\">Written by rakudactl report, Rakuda {}.</footer>\
-         <script>{WORDS}</script><script>{VIRTUAL}</script><script>{SCRIPT}</script></body></html>\n",
+         <script>{WORDS}</script><script>{SIDEWAYS}</script><script>{VIRTUAL}</script><script>{SCRIPT}</script></body></html>\n",
         escape(title),
         env!("CARGO_PKG_VERSION")
     )

@@ -1,7 +1,7 @@
 //! The page that shows a run while it goes on. It holds nothing of any run: its script asks for that, with the token
 //! that stands behind `#` in its address. When the run has ended the script puts the report in its place.
 
-use super::frame::{VIRTUAL, WORDS};
+use super::frame::{SIDEWAYS, VIRTUAL, WORDS};
 
 const STYLE: &str = include_str!("assets/report.css");
 const LIVE_STYLE: &str = include_str!("assets/live.css");
@@ -19,6 +19,6 @@ pub fn page() -> String {
          <meta name=\"referrer\" content=\"no-referrer\">\
          <link rel=\"icon\" href=\"data:,\">\
          <title>rakuda</title><style>{STYLE}{LIVE_STYLE}</style></head><body>{BODY}\
-         <script>{WORDS}</script><script>{VIRTUAL}</script><script>{AROUND}</script><script>{SCRIPT}</script></body></html>\n"
+         <script>{WORDS}</script><script>{SIDEWAYS}</script><script>{VIRTUAL}</script><script>{AROUND}</script><script>{SCRIPT}</script></body></html>\n"
     )
 }

@@ -17,6 +17,10 @@ use crate::summary::tables::GroupSummary;
 
 /// Rows of a list of tasks.
 const ROWS_MAX: usize = 200;
+/// Failed tasks that are seen at once; further ones stand in a box that opens.
+const FAILED_SHOWN: usize = 10;
+/// Failed tasks up to which all are shown whole; of more it is the first.
+const FAILED_OPEN: usize = 3;
 
 /// A cell with a number: what is shown, and what it is sorted by.
 pub fn cell(row: &mut String, value: f64, shown: &str) {
@@ -260,8 +264,22 @@ pub fn failed(body: &mut String, report: &Report) {
         let noun = if abandoned == 1 { "task was" } else { "tasks were" };
         let _ = write!(body, "<p>{} {noun} not run because of these.</p>", count(abandoned));
     }
-    for (index, failure) in failures.iter().take(ROWS_MAX).enumerate() {
-        one_failed(body, failure, index < 5);
+    let listed = &failures[..failures.len().min(ROWS_MAX)];
+    let (shown, rest) = listed.split_at(listed.len().min(FAILED_SHOWN));
+    let open = if listed.len() > FAILED_OPEN { 1 } else { FAILED_OPEN };
+    for (index, failure) in shown.iter().enumerate() {
+        one_failed(body, failure, index < open);
+    }
+    if !rest.is_empty() {
+        let _ = write!(
+            body,
+            "<details class=\"rest\"><summary>{} more</summary><div>",
+            count(rest.len())
+        );
+        for failure in rest {
+            one_failed(body, failure, false);
+        }
+        *body += "</div></details>";
     }
     cut(body, failures.len());
 }

@@ -44,6 +44,27 @@ pub(super) fn fitted(text: &str, is_bold: bool, room: f64) -> String {
     format!("{}…", kept.trim_end_matches([' ', ',']))
 }
 
+/// The name, or its beginning and its end with an ellipsis between them, in so many px: names differ at their ends.
+pub(super) fn fitted_name(name: &str, is_bold: bool, room: f64) -> String {
+    if width(name, is_bold) <= room {
+        return name.to_owned();
+    }
+    let letters: Vec<char> = name.chars().collect();
+    let mut left = room - width("…", is_bold);
+    let (mut first, mut last) = (0, 0);
+    while first + last < letters.len() {
+        let from_end = first > last;
+        let next = if from_end { letters.len() - 1 - last } else { first };
+        left -= letter_width(letters[next], is_bold) * SIZE;
+        if left < 0.0 {
+            break;
+        }
+        if from_end { last += 1 } else { first += 1 }
+    }
+    let end = &letters[letters.len() - last..];
+    letters[..first].iter().chain(&['…']).chain(end).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +79,19 @@ mod tests {
         assert_eq!(fitted("two, three", false, width("two, t…", false)), "two, t…");
         assert_eq!(fitted("two, three", false, width("two, …", false)), "two…");
         assert_eq!(fitted("abc", false, 1.0), "…");
+    }
+
+    #[test]
+    fn a_name_that_has_no_room_keeps_its_beginning_and_its_end() {
+        let name = "out/sample_with_a_rather_long_name_276.txt";
+        assert_eq!(fitted_name(name, true, width(name, true)), name);
+        let cut = fitted_name(name, true, 200.0);
+        let (first, last) = cut.split_once('…').unwrap();
+        assert!(name.starts_with(first) && name.ends_with(last), "{cut}");
+        assert!(last.ends_with("_276.txt") && first.starts_with("out/sample"), "{cut}");
+        assert!(width(&cut, true) <= 200.0 && width(&cut, true) > 180.0, "{cut}");
+        assert_eq!(fitted_name("abcdef", false, width("a…", false) + 0.01), "a…");
+        assert_eq!(fitted_name("abcdef", false, width("a…f", false) + 0.01), "a…f");
+        assert_eq!(fitted_name("abc", false, 1.0), "…");
     }
 }

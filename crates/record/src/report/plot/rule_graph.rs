@@ -8,7 +8,7 @@ use crate::export::workflow::reach_any;
 use crate::report::Report;
 use crate::report::format::{bytes, counted, counted_u64, seconds};
 use crate::report::plot::drawing::{colour_class, escape};
-use crate::report::plot::fitting::{self, fitted};
+use crate::report::plot::fitting::{self, fitted, fitted_name};
 use crate::summary::rule_graph::{RuleGraph, RuleNode, StreamNode};
 
 /// Rules that are drawn; a graph of more is not read as a picture.
@@ -239,7 +239,7 @@ fn stream(body: &mut String, layout: &Layout, number: usize, node: &StreamNode) 
         HIGH / 2.0,
         x + STREAM_LEFT,
         y + 18.0,
-        escape(&fitted(&node.name, true, room)),
+        escape(&fitted_name(&node.name, true, room)),
         x + STREAM_LEFT,
         y + 35.0,
         escape(&fitted(&facts, false, room))
@@ -306,7 +306,7 @@ fn rule(body: &mut String, layout: &Layout, number: usize, drawn: &RuleBox) {
         HIGH - 14.0,
         x + RULE_LEFT,
         y + 18.0,
-        escape(&fitted(&drawn.label, true, room)),
+        escape(&fitted_name(&drawn.label, true, room)),
         x + RULE_LEFT,
         y + 35.0,
         escape(&fitted(&drawn.facts, false, room))

@@ -2,9 +2,10 @@
 // What stands around a task, drawn: on the left what it needs, on the right what needs it, each in the colour of its state. It
 // is given what the server told of the task, and who is to hear of a click; it asks nobody. The lists beside it say the same.
 const around = (() => {
-  const BESIDE_MAX = 20, NAME_MAX = 40;
-  const WIDE = 740, BOX = 200, ROW = 28, HIGH = 22;
-  const COLUMNS = [2, (WIDE - BOX) / 2, WIDE - BOX - 2];
+  const BESIDE_MAX = 20;
+  const BOX = 200, GAP = 68, NARROW_GAP = 36, MARGIN = 2, ROW = 28, HIGH = 22;
+  // Smallest and largest px of the page for one of the picture: letters stay readable, and do not grow past those of the page.
+  const SCALE_MIN = 0.76, SCALE_MAX = 1.03;
   // Other states have the colour of what has not begun.
   const COLOURS = { done: "good", "up to date": "good", "without an action": "good", running: "now", failed: "bad", "not run": "bad", abandoned: "bad", stopped: "bad" };
 
@@ -15,15 +16,10 @@ const around = (() => {
     parent.append(made);
     return made;
   }
-  // As much of a name as has room: its beginning and its end.
   const pen = document.createElement("canvas").getContext("2d");
   function short(name) {
     pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
-    const fits = (text) => pen.measureText(text).width <= BOX - 16;
-    if (fits(name)) return name;
-    let kept = Math.min(NAME_MAX, name.length - 1), text;
-    do text = name.slice(0, Math.ceil(kept / 2)) + "…" + name.slice(name.length - Math.floor(kept / 2)); while (!fits(text) && --kept > 1);
-    return text;
+    return words.short(pen, name, BOX - 16);
   }
 
   // A task, at a place; `pick` is left out of what cannot be chosen.
@@ -44,7 +40,7 @@ const around = (() => {
     shape("path", picture, { class: "edge", d: `M${fromX} ${fromY}C${middle} ${fromY} ${middle} ${toY} ${toX} ${toY}` });
   }
 
-  // The picture, or null where there is nothing around the task. `pick` gets the number of a task.
+  // A figure with it, or null where there is nothing around the task. `pick` gets the number of a task.
   return (told, pick) => {
     const none = { count: 0, list: [] };
     const sides = [told.needs || told.waits_for || none, told.needed_by || none].map((of) => {
@@ -53,21 +49,32 @@ const around = (() => {
     });
     const rows = Math.max(1, ...sides.map((side) => side.rows));
     if (!sides.some((side) => side.rows)) return null;
+    // A side on which nothing stands has no column.
+    const gap = sides.every((side) => side.rows) ? GAP : NARROW_GAP;
+    const own = MARGIN + (sides[0].rows ? BOX + gap : 0), wide = own + BOX + (sides[1].rows ? gap + BOX : 0) + MARGIN;
     const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    picture.setAttribute("viewBox", `0 0 ${WIDE} ${rows * ROW}`);
+    picture.setAttribute("viewBox", `0 0 ${wide} ${rows * ROW}`);
     picture.setAttribute("role", "group");
     picture.setAttribute("aria-label", "what " + told.name + " needs, and what needs it");
+    picture.style.minWidth = Math.floor(wide * SCALE_MIN) + "px";
+    picture.style.maxWidth = Math.ceil(wide * SCALE_MAX) + "px";
     const middle = rows * ROW / 2;
     sides.forEach((side, k) => {
-      const x = COLUMNS[2 * k], first = middle - side.rows * ROW / 2;
+      const x = k ? own + BOX + gap : MARGIN, first = middle - side.rows * ROW / 2;
       side.list.forEach(([number, name, state], i) => {
         const y = first + i * ROW + (ROW - HIGH) / 2;
-        if (k) edge(picture, COLUMNS[1] + BOX, middle, x, y + HIGH / 2); else edge(picture, x + BOX, y + HIGH / 2, COLUMNS[1], middle);
+        if (k) edge(picture, own + BOX, middle, x, y + HIGH / 2); else edge(picture, x + BOX, y + HIGH / 2, own, middle);
         box(picture, x, y, name, state, number === null ? null : () => pick(number));
       });
       if (side.more > 0) shape("text", picture, { x: x + 8, y: first + side.list.length * ROW + 18 }, "and " + side.more.toLocaleString("en") + " more");
     });
-    box(picture, COLUMNS[1], middle - HIGH / 2, told.name, told.status);
-    return picture;
+    box(picture, own, middle - HIGH / 2, told.name, told.status);
+    // Where the window is narrower than the picture, the task itself is what is seen first.
+    const figure = document.createElement("figure");
+    figure.className = "graph around";
+    figure.append(picture);
+    const centre = (own + BOX / 2) / wide;
+    new ResizeObserver(() => { figure.scrollLeft = centre * picture.getBoundingClientRect().width - figure.clientWidth / 2; }).observe(figure);
+    return sideways(figure);
   };
 })();

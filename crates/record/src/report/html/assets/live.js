@@ -174,7 +174,7 @@
   // ---- tables of tasks
   const elapsed = (row) => seconds(row[STATUS] === "running" ? Math.max(0, now_s() - row[START]) : row[WALL]);
   const COLUMNS = {
-    task: ["task", 220, (row) => row[NAME]], rule: ["rule", 150, label], node: ["node", 100, (row) => row[NODE] || ""],
+    task: ["task", 220, (row) => row[NAME], "name", true], rule: ["rule", 150, label, "name"], node: ["node", 100, (row) => row[NODE] || "", "name"],
     status: ["status", 88, (row) => row[STATUS]], start: ["start", 84, (row) => seconds(row[START]), "n"],
     wall: ["run time", 90, elapsed, "n"], exit: ["exit", 78, (row) => (row[EXIT] || "").replace(/^status /, "")],
     command: ["command", 420, (row) => row[COMMAND] || ""],
@@ -193,8 +193,9 @@
     id: (row) => row[NUMBER], open: pick, stay,
     mark: (line, row) => line.classList.toggle("bad", row[STATUS] === "failed"),
   });
-  const now = tableOf("running-table", ["wall", "task", "node", "command", "rule"], false);
+  const now = tableOf("running-table", ["wall", "task", "node", "rule", "command"], false);
   const table = tableOf("task-table", ["status", "task", "rule", "node", "start", "wall", "exit", "command"], true);
+  document.querySelectorAll(".scroll, figure.wide").forEach((it) => sideways(it));
 
   function showRunning() {
     const sorted = [...running.values()].sort((a, b) => a[START] - b[START] || a[NUMBER] - b[NUMBER]);
@@ -303,7 +304,7 @@
       pair("message", attempt.message);
     }
     const picture = around(told, choose);
-    if (picture) element("figure", into, null, "graph around").append(picture);
+    if (picture) into.append(picture);
     const neighbours = element("div", into, null, "neighbours");
     for (const [title, of] of [["needs", told.needs], ["is needed by", told.needed_by], ["waits for", told.waits_for], ["in the end for", told.roots]]) {
       if (!of) continue;
@@ -325,30 +326,35 @@
     if (scroll) into.scrollIntoView({ block: "nearest" });
   }
 
-  const FAILED_MAX = 100;
+  // The first of them, and behind a button more, in a box of their own: what stands below keeps its place.
+  const FAILED_SHOWN = 10, FAILED_MAX = 500;
   const boxes = new Map();
+  const folded = element("details", null, null, "rest");
+  const button = element("summary", folded), rest = element("div", folded), beyond = element("p", null, "", "soft");
+  const failed_s = (row) => row[START] + (row[WALL] || 0);
+  function failureOf(row) {
+    const box = element("details");
+    element("span", element("summary", box, row[NAME]), row[EXIT] || "failed", "bad");
+    const inside = element("div", box);
+    box.addEventListener("toggle", () => { if (box.open && !inside.firstChild) showTask(row[NUMBER], inside, false); });
+    boxes.set(row[NUMBER], box);
+    if (boxes.size === 1) box.open = true;
+    return box;
+  }
   function showFailed() {
     const section = byId("failed"), holder = byId("failures");
     if (section.hidden !== !failed.size) { section.hidden = !failed.size; sections(); }
     for (const [number, box] of boxes) if (!failed.has(number)) { box.remove(); boxes.delete(number); }
-    for (const [number, row] of failed) {
-      if (boxes.has(number)) continue;
-      if (boxes.size >= FAILED_MAX) break;
-      const box = element("details", holder);
-      const head = element("summary", box, row[NAME]);
-      element("span", head, row[EXIT] || "failed", "bad");
-      const inside = element("div", box);
-      box.addEventListener("toggle", () => { if (box.open && !inside.firstChild) showTask(number, inside, false); });
-      boxes.set(number, box);
-      if (boxes.size === 1) box.open = true;
-    }
-    const more = failed.size - boxes.size;
-    let rest = holder.querySelector("p");
-    if (more > 0) {
-      rest = rest || element("p", null, "", "soft");
-      set(rest, "and " + many(more) + " more: choose the status failed below");
-      holder.append(rest);
-    } else if (rest) rest.remove();
+    const rows = [...failed.values()].sort((a, b) => failed_s(a) - failed_s(b) || a[NUMBER] - b[NUMBER]).slice(0, FAILED_MAX);
+    rows.forEach((row, i) => {
+      const [into, at] = i < FAILED_SHOWN ? [holder, i] : [rest, i - FAILED_SHOWN];
+      const box = boxes.get(row[NUMBER]) || failureOf(row);
+      // One that is where it belongs is not touched: it may be read, or have the focus.
+      if (into.children[at] !== box) into.insertBefore(box, into.children[at] || null);
+    });
+    const more = rows.length - FAILED_SHOWN, unlisted = failed.size - rows.length;
+    if (more > 0) { set(button, many(more) + " more"); if (!folded.parentNode) holder.append(folded); } else folded.remove();
+    if (unlisted > 0) { set(beyond, "and " + many(unlisted) + " more: choose the status failed below"); rest.append(beyond); } else beyond.remove();
   }
 
   // ---- nodes, and their values while these are asked for: of all nodes a few, of one that is chosen all that is known
@@ -489,7 +495,7 @@
     for (const node of cells.nodes) {
       const y = TOP + row * node.first / in_row;
       context.fillRect(0, y - 0.5, wide, 0.5);
-      context.fillText(node.name.slice(0, 7), 4, y + 12);
+      context.fillText(words.short(context, node.name, LEFT - 8), 4, y + 12);
     }
     const whole = cells.seconds, unit = 10 ** Math.floor(Math.log10(Math.max(whole, 1e-3) / 4)), tick = [1, 2, 5, 10].map((k) => k * unit).find((k) => whole / k <= 8) || whole;
     for (let t = 0; t <= whole; t += tick) {

@@ -41,6 +41,7 @@
   }
 
   document.querySelectorAll("table.sortable").forEach(sortable);
+  document.querySelectorAll(".scroll, figure.wide, figure.graph").forEach((it) => sideways(it));
 
   // ---- times: the reader's, and UTC under the pointer
   function local(date) {
@@ -140,7 +141,8 @@
       if (parent) parent.append(made);
       return made;
     };
-    const shownAs = columns.map((column, c) => [column[0], column[1], column[2], numeric(c) ? "n" : ""]);
+    const NAMES = ["task", "rule", "node"];
+    const shownAs = columns.map((column, c) => [column[0], column[1], column[2], numeric(c) ? "n" : NAMES.includes(column[0]) ? "name" : ""]);
     const table = virtual(holder, shownAs, {
       id: (i) => i, open: pick, stay: true,
       mark: (line, i) => line.children[0].classList.toggle("bad", fate[i] < 2),
@@ -362,7 +364,7 @@
       context.beginPath();
       context.rect(0, y, LEFT - 4, row * node.lanes);
       context.clip();
-      context.fillText(node.name, 6, y + 13);
+      context.fillText(words.short(context, node.name, LEFT - 12), 6, y + 13);
       context.restore();
     });
     line(context, 0, bottom, wide, bottom);

@@ -5,11 +5,14 @@
 // Where the first two columns are to stay in sight they are shown once more, above the rows, in one element that sticks.
 // Sticky cells in each row were tried: Chromium gives each a layer, and took two to three frames for one.
 //
-// holder: the element; its id begins those of its rows. columns: title, width in px, text of an entry, and class of cells.
+// holder: the element; its id begins those of its rows. columns: title, width in px, text of an entry, class of cells, and
+// whether the column takes of spare width; the last one always does, one that stays never. Of a cell of the class "name" the middle is left out where
+// it has no room, since names differ at their ends; what is not seen whole is told under the pointer.
 // id: what an entry is known by; open: called with an entry that is chosen, and with null for Escape; mark: may change
 // classes of a row; title: fills a cell of the head; stay: the first two columns stay in sight.
 var virtual = (holder, columns, { id, open, mark = () => {}, title, stay = false }) => {
   const ROW = 28, HEAD = 32, MORE = 6;
+  const END = 12; // letters of a name that are kept at its end
   const make = (parent, kind, name, role) => {
     const made = document.createElement(kind);
     if (name) made.className = name;
@@ -18,9 +21,21 @@ var virtual = (holder, columns, { id, open, mark = () => {}, title, stay = false
     return made;
   };
   const set = (node, text) => { if (node.data !== text) node.data = text; };
+  const aText = (parent) => parent.appendChild(document.createTextNode(""));
+  // What fills a cell. The end of a name is an element of its own, which keeps its width.
   const cells = (line, of, role) => of.map((column, c) => {
     const cell = make(line, "span", [column[3], stay && c < 2 && role === "columnheader" && "stay"].filter(Boolean).join(" "), role);
-    return cell.appendChild(document.createTextNode(""));
+    if (column[3] !== "name" || role === "columnheader") {
+      const text = aText(cell);
+      return (value) => set(text, value);
+    }
+    const first = aText(make(cell, "span", "first")), last = aText(make(cell, "span", "last"));
+    return (value) => {
+      let at = value.length > 2 * END ? value.length - END : value.length;
+      if (/[\udc00-\udfff]/.test(value[at] || "")) at--;
+      set(first, value.slice(0, at));
+      set(last, value.slice(at));
+    };
   });
 
   holder.setAttribute("role", "grid");
@@ -31,16 +46,24 @@ var virtual = (holder, columns, { id, open, mark = () => {}, title, stay = false
   const pane = make(sheet, "div", "virtual-pane");
   pane.setAttribute("aria-hidden", "true");
   pane.hidden = true;
-  const template = columns.map((column) => column[1] + "px").join(" ");
+  const template = columns.map(([, width, , , grows], c) =>
+    (grows && !(stay && c < 2)) || c === columns.length - 1 ? `minmax(${width}px, 1fr)` : width + "px").join(" ");
   head.style.gridTemplateColumns = template;
   head.style.width = space.style.width = "max(100%, " + columns.reduce((sum, column) => sum + column[1], 0) + "px)";
-  cells(head, columns, "columnheader").forEach((text, c) => {
-    if (title) title(text.parentNode, c); else text.data = columns[c][0];
+  cells(head, columns, "columnheader").forEach((fill, c) => {
+    if (title) title(head.children[c], c); else fill(columns[c][0]);
   });
 
   // `current` is the row that keys move from, by place and by id; `picked` that which is shown whole.
   let count = 0, at = () => null, waiting = false, stopped = false, current = -1, current_id = -1, picked = -1, over = -1;
   const lines = [];
+  // The cell under the pointer: its text as its title where that is not seen whole.
+  let pointed = null;
+  function tell() {
+    const cut = [pointed, ...pointed.children].some((it) => it.scrollWidth > it.clientWidth + 1 && it.className !== "last");
+    const text = cut ? pointed.textContent : "";
+    if (pointed.title !== text) pointed.title = text;
+  }
   function aLine() {
     const row = make(body, "div", "virtual-row", "row");
     row.style.gridTemplateColumns = template;
@@ -69,8 +92,8 @@ var virtual = (holder, columns, { id, open, mark = () => {}, title, stay = false
       if (is_current) active = row.id;
       row.setAttribute("aria-rowindex", from + k + 2);
       row.setAttribute("aria-selected", id(entry) === picked);
-      texts.forEach((text, c) => set(text, columns[c][2](entry)));
-      if (aside) copies.forEach((text, c) => set(text, texts[c].data));
+      texts.forEach((fill, c) => fill(columns[c][2](entry)));
+      if (aside) copies.forEach((fill, c) => fill(columns[c][2](entry)));
       for (const line of aside ? [row, copy] : [row]) {
         line.dataset.row = id(entry);
         line.classList.toggle("picked", id(entry) === picked);
@@ -79,6 +102,7 @@ var virtual = (holder, columns, { id, open, mark = () => {}, title, stay = false
         mark(line, entry);
       }
     });
+    if (pointed) tell();
     if (active) holder.setAttribute("aria-activedescendant", active); else holder.removeAttribute("aria-activedescendant");
   }
   const later = () => { if (!waiting) { waiting = true; requestAnimationFrame(paint); } };
@@ -120,8 +144,13 @@ var virtual = (holder, columns, { id, open, mark = () => {}, title, stay = false
     go(Number(lines[k].row.getAttribute("aria-rowindex")) - 2);
     open(at(current));
   });
-  space.addEventListener("pointerover", (event) => { over = number(event); later(); });
-  space.addEventListener("pointerleave", () => { over = -1; later(); });
+  space.addEventListener("pointerover", (event) => {
+    over = number(event);
+    pointed = event.target.closest(".virtual-row > span, .virtual-copy > span");
+    later();
+  });
+  space.addEventListener("pointerleave", () => { over = -1; pointed = null; later(); });
+  sideways(holder);
 
   return {
     head, paint, later,

@@ -1,5 +1,5 @@
 "use strict";
-// Figures in the words of both pages. What is not known has no words. The report takes the live page's place in the same
+// Figures and names in the words of both pages. What is not known has no words. The report takes the live page's place in the same
 // window, where a name may be declared once more only with `var`.
 var words = (() => {
   function seconds(value) {
@@ -33,5 +33,18 @@ var words = (() => {
     return whole < 1e6 ? whole + " " + UNITS[unit] : memory(value);
   }
 
-  return { seconds, size, memory, requested };
+  // As much of a name as has room, in px: its beginning and its end, since names differ at their ends. The font is the context's.
+  function short(context, name, room) {
+    const fits = (text) => context.measureText(text).width <= room;
+    if (fits(name)) return name;
+    const cut = (kept) => name.slice(0, Math.ceil(kept / 2)) + "…" + name.slice(name.length - Math.floor(kept / 2));
+    let low = 1, high = name.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (fits(cut(middle))) low = middle; else high = middle - 1;
+    }
+    return cut(low);
+  }
+
+  return { seconds, size, memory, requested, short };
 })();

@@ -1,0 +1,207 @@
+//! Tasks of a run that goes on, as its journal tells of them: those that run beyond what a hub lists, and those that
+//! have ended last. Both by the words that their user looks for.
+//!
+//! It does not know how they are shown.
+
+use std::collections::BTreeSet;
+
+use rakuda_record::Run;
+use rakuda_record::summary::outcomes::{Fate, fate};
+use rakuda_record::summary::task_rows::exit_of;
+use rakuda_record::words::command_line;
+use rakuda_record::{Attempt, Command, Task};
+use serde_json::{Value, json};
+
+/// Maximum number of ended tasks that are told.
+const ENDED_MAX: usize = 100;
+
+/// Words that a task must have, all of them, in its name, its command or the name of its node.
+#[derive(Debug, Clone, Default)]
+pub struct Words(Vec<String>);
+
+impl Words {
+    /// Of what a user has typed.
+    pub fn of(typed: &str) -> Self {
+        Self(typed.to_lowercase().split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// There is none: all fit.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether they are all there.
+    pub fn fit<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        let text = texts.into_iter().collect::<Vec<_>>().join("\n").to_lowercase();
+        self.0.iter().all(|word| text.contains(word))
+    }
+}
+
+/// A task that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Its name.
+    pub name: String,
+    /// Where its last attempt ran.
+    pub node: String,
+    /// How long that took, ns.
+    pub took_ns: u64,
+    /// When it ended, ns since 1970.
+    pub ended_ns: i64,
+    /// `done`, or how it failed.
+    pub how: String,
+    /// It failed.
+    pub is_bad: bool,
+}
+
+/// All tasks that run and that fit, in the form of a hub's list: first those that it lists.
+pub fn running(run: &Run, told: &[Value], now_ns: i64, words: &Words) -> Vec<Value> {
+    let listed: BTreeSet<&str> = told.iter().filter_map(|task| task["task"].as_str()).collect();
+    let open = run.tasks.iter().flatten().filter_map(|task| {
+        let last = task.attempts.last().filter(|last| last.ended.is_none())?;
+        let name = task.defined.name.to_display();
+        (!listed.contains(name.as_str())).then_some((last, name))
+    });
+    let mut others: Vec<(&Attempt, String)> = open.collect();
+    others.sort_by_key(|(last, _)| (last.started.time_ns, last.started.task));
+    let others = others.into_iter().map(|(last, name)| {
+        #[expect(clippy::cast_precision_loss, reason = "seconds for people to read")]
+        let elapsed_s = now_ns.saturating_sub(last.started.time_ns).max(0) as f64 / 1e9;
+        let goes_on = commands(run, last).find(|command| command.ended.is_none());
+        let lines: Vec<Value> =
+            goes_on.map(|command| json!({"command": line(command)})).into_iter().collect();
+        json!({"task": name, "node": node(run, last), "elapsed_s": elapsed_s, "commands": lines})
+    });
+    let fits = |task: &Value| {
+        let commands = task["commands"].as_array().into_iter().flatten();
+        let lines = commands.filter_map(|command| command["command"].as_str());
+        words.fit(["task", "node"].iter().filter_map(|name| task[*name].as_str()).chain(lines))
+    };
+    told.iter().cloned().chain(others).filter(fits).collect()
+}
+
+/// Those that have ended and that fit, the last first.
+pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
+    let mut found: Vec<(i64, &Task, &Attempt)> = Vec::new();
+    for task in run.tasks.iter().flatten() {
+        let Some(last) = task.attempts.last() else { continue };
+        let Some(ended) = &last.ended else { continue };
+        if matches!(fate(task), Fate::Ran | Fate::Failed) {
+            found.push((ended.time_ns, task, last));
+        }
+    }
+    let latest = |&(ended_ns, task, _): &(i64, &Task, &Attempt)| {
+        (std::cmp::Reverse(ended_ns), task.defined.task)
+    };
+    if words.is_empty() && found.len() > ENDED_MAX {
+        found.select_nth_unstable_by_key(ENDED_MAX, latest);
+        found.truncate(ENDED_MAX);
+    }
+    found.sort_by_key(latest);
+    let told = found.into_iter().filter_map(|(ended_ns, task, last)| {
+        let (name, node) = (task.defined.name.to_display(), node(run, last));
+        let lines: Vec<String> = commands(run, last).map(line).collect();
+        let texts = [name.as_str(), node.as_str()].into_iter();
+        if !words.fit(texts.chain(lines.iter().map(String::as_str))) {
+            return None;
+        }
+        let is_bad = fate(task) == Fate::Failed;
+        let status = || commands(run, last).filter_map(exit_of).next_back();
+        let how = if is_bad {
+            status().unwrap_or_else(|| "failed".to_owned())
+        } else {
+            "done".to_owned()
+        };
+        Some(Ended { name, node, took_ns: last.run_ns(run), ended_ns, how, is_bad })
+    });
+    told.take(ENDED_MAX).collect()
+}
+
+fn commands<'a>(
+    run: &'a Run,
+    attempt: &'a Attempt,
+) -> impl DoubleEndedIterator<Item = &'a Command> {
+    attempt.commands.iter().filter_map(|&number| run.commands.get(number as usize)?.as_ref())
+}
+
+fn node(run: &Run, attempt: &Attempt) -> String {
+    let node = run.nodes.get(attempt.started.node as usize);
+    node.map(|node| node.joined.name.to_display()).unwrap_or_default()
+}
+
+/// A command as one would type it.
+fn line(command: &Command) -> String {
+    match (&command.started.line, &command.started.words) {
+        (Some(line), _) => line.to_display(),
+        (None, Some(words)) => command_line(words),
+        (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rakuda_record::reader::read_events;
+
+    use super::*;
+
+    /// Four that run, of which the hub lists one; two that have ended.
+    fn run() -> Run {
+        let mut lines = String::from(
+            "{\"event\":\"run_started\",\"version\":2,\"time_ns\":1,\"run\":\"r\"}\n\
+             {\"event\":\"node_joined\",\"time_ns\":1,\"node\":0,\"name\":\"host1\",\"cores\":8,\"memory_bytes\":0}\n",
+        );
+        for number in 0..6 {
+            lines += &format!(
+                "{{\"event\":\"task_defined\",\"task\":{number},\"name\":\"map/s{number}\",\"kind\":\"file\",\"action\":true}}\n\
+                 {{\"event\":\"attempt_started\",\"time_ns\":{0},\"task\":{number},\"attempt\":1,\"node\":0,\"cores\":1}}\n\
+                 {{\"event\":\"command_started\",\"time_ns\":{0},\"command\":{number},\"task\":{number},\"line\":\"bwa ref{number}\"}}\n",
+                10 - number
+            );
+        }
+        for (number, status, outcome) in [(4, 0, "done"), (5, 768, "failed")] {
+            lines += &format!(
+                "{{\"event\":\"command_ended\",\"time_ns\":2{number},\"command\":{number},\"status\":{status},\"wall_ns\":9,\"user_us\":0,\"system_us\":0,\"rss_kib_max\":0,\"read_bytes\":0,\"write_bytes\":0}}\n\
+                 {{\"event\":\"attempt_ended\",\"time_ns\":2{number},\"task\":{number},\"outcome\":\"{outcome}\"}}\n"
+            );
+        }
+        lines += "{\"event\":\"task_settled\",\"time_ns\":25,\"task\":5,\"how\":\"failed\"}\n";
+        let mut run = Run::default();
+        read_events(lines.as_bytes(), |event| run.add(event)).unwrap();
+        run
+    }
+
+    #[test]
+    fn running_tasks_that_a_hub_does_not_list_come_after_those_that_it_lists() {
+        let told = [json!({"task": "map/s0", "node": "host1", "elapsed_s": 1.0, "commands": []})];
+        let names = |typed: &str| -> Vec<String> {
+            let found = running(&run(), &told, 2_000_000_010, &Words::of(typed));
+            found.iter().map(|task| task["task"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(""), ["map/s0", "map/s3", "map/s2", "map/s1"]);
+        assert_eq!(names("BWA s2"), ["map/s2"]);
+        assert_eq!(names("host1 map"), ["map/s0", "map/s3", "map/s2", "map/s1"]);
+        assert!(names("s5").is_empty(), "it has ended");
+        let found = running(&run(), &told, 2_000_000_007, &Words::of("s3"));
+        assert_eq!(found[0]["elapsed_s"], 2.0);
+        assert_eq!(found[0]["commands"], json!([{"command": "bwa ref3"}]));
+    }
+
+    #[test]
+    fn what_has_ended_last_comes_first_with_how_it_ended() {
+        let told: Vec<_> = ended(&run(), &Words::default())
+            .into_iter()
+            .map(|it| (it.name, it.how, it.is_bad, it.ended_ns))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("map/s5".to_owned(), "status 3".to_owned(), true, 25),
+                ("map/s4".to_owned(), "done".to_owned(), false, 24),
+            ]
+        );
+        assert_eq!(ended(&run(), &Words::of("ref4")).len(), 1);
+    }
+}
