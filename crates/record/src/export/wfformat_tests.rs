@@ -171,6 +171,6 @@ fn a_command_is_the_users_own_also_in_an_environment() {
     let document = exported(&with_environments());
     let tasks = &document["workflow"]["execution"]["tasks"];
     assert_eq!(tasks[1]["command"]["program"], "fit");
-    assert_eq!(tasks[1]["command"]["arguments"][3], "two words");
+    assert_eq!(tasks[1]["command"]["arguments"][2], "two words");
     assert_eq!(tasks[0]["command"]["arguments"], json!(["-c", "fit 'a b' && cc c"]));
 }
