@@ -96,16 +96,13 @@ fn run(
     let (news, is_fault) = match result {
         Ok(bytes) => {
             let output = parse(&bytes);
-            match output.complaints.first().filter(|_| output.values.is_empty()) {
-                Some(complaint) => (
-                    failed(format!("provider {} printed rubbish: {complaint}", provider.name)),
-                    true,
-                ),
+            let rubbish = output.complaints.first().filter(|_| output.values.is_empty());
+            if let Some(complaint) = rubbish {
+                (failed(format!("provider {} printed rubbish: {complaint}", provider.name)), true)
+            } else {
                 // It may have looked as soon as it began.
-                None => {
-                    let provider = name();
-                    (Found::External { provider, output, is_line: false, at: begun }, false)
-                }
+                let provider = name();
+                (Found::External { provider, output, is_line: false, at: begun }, false)
             }
         }
         Err(fault) => (failed(format!("provider {} {fault}", provider.name)), true),

@@ -4,7 +4,7 @@
 use clap::Args;
 
 /// Of a command whose field `run` is the option.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct RunArgument {
     /// The same as --run
     #[arg(value_name = "RUN", conflicts_with = "run")]

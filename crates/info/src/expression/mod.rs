@@ -116,19 +116,11 @@ impl Expression {
     /// One that has a value for each group of nodes: `count()`, `sum(a)`, or one whose value all nodes of a group have.
     pub fn of_group(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let tree = parser::parse(source)?;
-        match types::aggregate(&tree, registry)? {
-            Some((aggregate, term)) => {
-                let parser::Node::Call(_, arguments) = &tree.node else {
-                    unreachable!("it is a call")
-                };
-                let unit = arguments.first().and_then(|argument| units::unit(argument, registry));
-                Ok(Self::of(source, term, Some(aggregate), unit))
-            }
-            None => {
-                let term = types::resolve(&tree, registry)?;
-                Ok(Self::of(source, term, None, units::unit(&tree, registry)))
-            }
-        }
+        let Some((aggregate, term)) = types::aggregate(&tree, registry)? else {
+            let term = types::resolve(&tree, registry)?;
+            return Ok(Self::of(source, term, None, units::unit(&tree, registry)));
+        };
+        Ok(Self::of(source, term, Some(aggregate), units::of_argument(&tree, registry)))
     }
 
     fn of(source: &str, term: Term, aggregate: Option<Aggregate>, unit: Option<String>) -> Self {

@@ -41,6 +41,12 @@ pub(super) fn unit(tree: &Tree, registry: &Registry) -> Option<String> {
     }
 }
 
+/// The unit of what a call of one argument is of: `sum(mem_free)` is in bytes.
+pub(super) fn of_argument(call: &Tree, registry: &Registry) -> Option<String> {
+    let Node::Call(_, arguments) = &call.node else { return None };
+    unit(arguments.first()?, registry)
+}
+
 /// A number that a program or a user has told without a unit may be of anything.
 fn of_attribute(name: &str, registry: &Registry) -> Option<String> {
     if let Some(id) = registry.find(name) {
