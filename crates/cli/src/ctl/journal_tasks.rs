@@ -143,6 +143,8 @@ fn line(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use rakuda_record::reader::read_events;
 
     use super::*;
@@ -154,18 +156,18 @@ mod tests {
              {\"event\":\"node_joined\",\"time_ns\":1,\"node\":0,\"name\":\"host1\",\"cores\":8,\"memory_bytes\":0}\n",
         );
         for number in 0..6 {
-            lines += &format!(
+            write!(lines,
                 "{{\"event\":\"task_defined\",\"task\":{number},\"name\":\"map/s{number}\",\"kind\":\"file\",\"action\":true}}\n\
                  {{\"event\":\"attempt_started\",\"time_ns\":{0},\"task\":{number},\"attempt\":1,\"node\":0,\"cores\":1}}\n\
                  {{\"event\":\"command_started\",\"time_ns\":{0},\"command\":{number},\"task\":{number},\"line\":\"bwa ref{number}\"}}\n",
                 10 - number
-            );
+            ).unwrap();
         }
         for (number, status, outcome) in [(4, 0, "done"), (5, 768, "failed")] {
-            lines += &format!(
+            write!(lines,
                 "{{\"event\":\"command_ended\",\"time_ns\":2{number},\"command\":{number},\"status\":{status},\"wall_ns\":9,\"user_us\":0,\"system_us\":0,\"rss_kib_max\":0,\"read_bytes\":0,\"write_bytes\":0}}\n\
                  {{\"event\":\"attempt_ended\",\"time_ns\":2{number},\"task\":{number},\"outcome\":\"{outcome}\"}}\n"
-            );
+            ).unwrap();
         }
         lines += "{\"event\":\"task_settled\",\"time_ns\":25,\"task\":5,\"how\":\"failed\"}\n";
         let mut run = Run::default();

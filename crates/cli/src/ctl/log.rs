@@ -181,7 +181,8 @@ mod tests {
         fs::write(&journal, JOURNAL).unwrap();
         let ask = |attempt| {
             let run = journal.to_str().unwrap().to_owned();
-            let log = Log { task: "o".into(), run, follow: false, attempt };
+            let run_argument = RunArgument::default();
+            let log = Log { task: "o".into(), run, run_argument, follow: false, attempt };
             log.answer(&Place::new(None), &mut Vec::new())
         };
         let error = ask(Some(Attempt::Number(7))).unwrap_err();

@@ -1,10 +1,10 @@
-//! RUN in the other of its two places. A command that takes a run takes it as its last argument and behind `--run`; its own
-//! field is the one that its help tells, and what stands here is the other.
+//! RUN in the other of its two places. A command that takes a run takes it as its last argument and behind `--run`;
+//! its own field is the one that its help tells, and what stands here is the other.
 
 use clap::Args;
 
 /// Of a command whose field `run` is the option.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct RunArgument {
     /// The same as --run
     #[arg(value_name = "RUN", conflicts_with = "run")]
