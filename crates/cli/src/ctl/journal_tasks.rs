@@ -49,8 +49,6 @@ pub struct Ended {
     pub node: String,
     /// How long that took, ns.
     pub took_ns: u64,
-    /// When it ended, ns since 1970.
-    pub ended_ns: i64,
     /// `done`, or how it failed.
     pub how: String,
     /// It failed.
@@ -101,7 +99,7 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
         found.truncate(ENDED_MAX);
     }
     found.sort_by_key(latest);
-    let told = found.into_iter().filter_map(|(ended_ns, task, last)| {
+    let told = found.into_iter().filter_map(|(_, task, last)| {
         let (name, node) = (task.defined.name.to_display(), node(run, last));
         let lines: Vec<String> = commands(run, last).map(line).collect();
         let texts = [name.as_str(), node.as_str()].into_iter();
@@ -115,7 +113,7 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
         } else {
             "done".to_owned()
         };
-        Some(Ended { name, node, took_ns: last.run_ns(run), ended_ns, how, is_bad })
+        Some(Ended { name, node, took_ns: last.run_ns(run), how, is_bad })
     });
     told.take(ENDED_MAX).collect()
 }
@@ -195,13 +193,13 @@ mod tests {
     fn what_has_ended_last_comes_first_with_how_it_ended() {
         let told: Vec<_> = ended(&run(), &Words::default())
             .into_iter()
-            .map(|it| (it.name, it.how, it.is_bad, it.ended_ns))
+            .map(|it| (it.name, it.how, it.is_bad))
             .collect();
         assert_eq!(
             told,
             [
-                ("map/s5".to_owned(), "status 3".to_owned(), true, 25),
-                ("map/s4".to_owned(), "done".to_owned(), false, 24),
+                ("map/s5".to_owned(), "status 3".to_owned(), true),
+                ("map/s4".to_owned(), "done".to_owned(), false),
             ]
         );
         assert_eq!(ended(&run(), &Words::of("ref4")).len(), 1);
