@@ -49,8 +49,6 @@ pub struct Ended {
     pub node: String,
     /// How long that took, ns.
     pub took_ns: u64,
-    /// When it ended, ns since 1970.
-    pub ended_ns: i64,
     /// `done`, or how it failed.
     pub how: String,
     /// It failed.
@@ -101,7 +99,7 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
         found.truncate(ENDED_MAX);
     }
     found.sort_by_key(latest);
-    let told = found.into_iter().filter_map(|(ended_ns, task, last)| {
+    let told = found.into_iter().filter_map(|(_, task, last)| {
         let (name, node) = (task.defined.name.to_display(), node(run, last));
         let lines: Vec<String> = commands(run, last).map(line).collect();
         let texts = [name.as_str(), node.as_str()].into_iter();
@@ -115,7 +113,7 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
         } else {
             "done".to_owned()
         };
-        Some(Ended { name, node, took_ns: last.run_ns(run), ended_ns, how, is_bad })
+        Some(Ended { name, node, took_ns: last.run_ns(run), how, is_bad })
     });
     told.take(ENDED_MAX).collect()
 }
@@ -143,6 +141,8 @@ fn line(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use rakuda_record::reader::read_events;
 
     use super::*;
@@ -154,18 +154,18 @@ mod tests {
              {\"event\":\"node_joined\",\"time_ns\":1,\"node\":0,\"name\":\"host1\",\"cores\":8,\"memory_bytes\":0}\n",
         );
         for number in 0..6 {
-            lines += &format!(
+            write!(lines,
                 "{{\"event\":\"task_defined\",\"task\":{number},\"name\":\"map/s{number}\",\"kind\":\"file\",\"action\":true}}\n\
                  {{\"event\":\"attempt_started\",\"time_ns\":{0},\"task\":{number},\"attempt\":1,\"node\":0,\"cores\":1}}\n\
                  {{\"event\":\"command_started\",\"time_ns\":{0},\"command\":{number},\"task\":{number},\"line\":\"bwa ref{number}\"}}\n",
                 10 - number
-            );
+            ).unwrap();
         }
         for (number, status, outcome) in [(4, 0, "done"), (5, 768, "failed")] {
-            lines += &format!(
+            write!(lines,
                 "{{\"event\":\"command_ended\",\"time_ns\":2{number},\"command\":{number},\"status\":{status},\"wall_ns\":9,\"user_us\":0,\"system_us\":0,\"rss_kib_max\":0,\"read_bytes\":0,\"write_bytes\":0}}\n\
                  {{\"event\":\"attempt_ended\",\"time_ns\":2{number},\"task\":{number},\"outcome\":\"{outcome}\"}}\n"
-            );
+            ).unwrap();
         }
         lines += "{\"event\":\"task_settled\",\"time_ns\":25,\"task\":5,\"how\":\"failed\"}\n";
         let mut run = Run::default();
@@ -193,13 +193,13 @@ mod tests {
     fn what_has_ended_last_comes_first_with_how_it_ended() {
         let told: Vec<_> = ended(&run(), &Words::default())
             .into_iter()
-            .map(|it| (it.name, it.how, it.is_bad, it.ended_ns))
+            .map(|it| (it.name, it.how, it.is_bad))
             .collect();
         assert_eq!(
             told,
             [
-                ("map/s5".to_owned(), "status 3".to_owned(), true, 25),
-                ("map/s4".to_owned(), "done".to_owned(), false, 24),
+                ("map/s5".to_owned(), "status 3".to_owned(), true),
+                ("map/s4".to_owned(), "done".to_owned(), false),
             ]
         );
         assert_eq!(ended(&run(), &Words::of("ref4")).len(), 1);

@@ -1,5 +1,5 @@
-//! RUN in the other of its two places. A command that takes a run takes it as its last argument and behind `--run`; its own
-//! field is the one that its help tells, and what stands here is the other.
+//! RUN in the other of its two places. A command that takes a run takes it as its last argument and behind `--run`;
+//! its own field is the one that its help tells, and what stands here is the other.
 
 use clap::Args;
 

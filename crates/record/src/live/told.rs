@@ -96,6 +96,8 @@ pub fn streams(run: &Run, status: Option<&Value>) -> Vec<StreamState> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::reader::read_events;
     use serde_json::json;
@@ -151,18 +153,18 @@ mod tests {
     fn places_of_one_task_each_are_one_rule_before_and_after_they_begin() {
         let place = |number: usize| json!({"place": format!("Rakefile:{number}"), "pattern": format!("o/{number}"), "total": 1});
         let status = json!({"rules": (0..40).map(place).collect::<Vec<_>>()});
-        let mut lines = LINES.lines().take(2).map(|line| format!("{line}\n")).collect::<String>();
+        let mut lines = LINES.split_inclusive('\n').take(2).collect::<String>();
         for begun in 0..3 {
             let run = run(&lines);
             let rows = rules(&run, &groups(&run, Some(&status)), Some(&status));
             let [(key, rule)] = &rows[..] else { panic!("{rows:?}") };
             assert_eq!((key.as_str(), rule.running, rule.total), ("o/*", begun, Some(40)));
-            lines += &format!(
+            write!(lines,
                 r#"{{"event":"rule_defined","rule":{begun},"location":"Rakefile:{begun}"}}
 {{"event":"task_defined","task":{begun},"name":"o/{begun}","kind":"file","action":true,"rule":{begun}}}
 {{"event":"attempt_started","time_ns":2000000000,"task":{begun},"attempt":1,"node":0,"cores":1}}
 "#
-            );
+            ).unwrap();
         }
     }
 

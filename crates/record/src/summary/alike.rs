@@ -153,6 +153,8 @@ fn without_numbers(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::reader::read_events;
 
@@ -161,15 +163,15 @@ mod tests {
         let mut lines =
             String::from("{\"event\":\"run_started\",\"version\":2,\"time_ns\":1,\"run\":\"r\"}\n");
         for (number, (name, program)) in tasks.iter().enumerate() {
-            lines += &format!(
+            write!(lines,
                 "{{\"event\":\"rule_defined\",\"rule\":{number},\"location\":\"Rakefile:{number}\"}}\n\
                  {{\"event\":\"task_defined\",\"task\":{number},\"name\":\"{name}\",\"kind\":\"file\",\"action\":true,\"rule\":{number}}}\n"
-            );
+            ).unwrap();
             if let Some(program) = program {
-                lines += &format!(
+                write!(lines,
                     "{{\"event\":\"attempt_started\",\"time_ns\":1,\"task\":{number},\"attempt\":1,\"node\":0,\"cores\":1}}\n\
                      {{\"event\":\"command_started\",\"time_ns\":1,\"command\":{number},\"task\":{number},\"line\":\"{program} x\"}}\n"
-                );
+                ).unwrap();
             }
         }
         let mut run = Run::default();

@@ -749,7 +749,6 @@ mod tests {
             name: format!("map/e{number:02}.bam"),
             node: "host1".to_owned(),
             took_ns: 2_000_000_000,
-            ended_ns: 0,
             how: if number == 1 { "status 3" } else { "done" }.to_owned(),
             is_bad: number == 1,
         };

@@ -1,5 +1,5 @@
-//! What the user of `rakudactl top` looks at: which failure, from which running task on, what is looked for, whether the
-//! help is shown. Keys change it; it knows neither terminal nor run.
+//! What the user of `rakudactl top` looks at: which failure, from which running task on, what is looked for, whether
+//! the help is shown. Keys change it; it knows neither terminal nor run.
 
 use super::screen::Key;
 
