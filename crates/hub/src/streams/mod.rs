@@ -89,9 +89,14 @@ impl Hub {
         let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
         // Where nodes share no folder, a spool is read on the node where it was written.
         let has_own = spooled && !self.has_shared_spools();
-        self.event(Event::GangJoined { id: gang, spread: !has_own, by_turns: spooled });
-        let said = self.said_of(&members, &streams);
         let ends: Vec<StreamEnds> = streams.iter().map(ends).collect();
+        self.event(Event::GangJoined {
+            id: gang,
+            spread: !has_own,
+            by_turns: spooled,
+            streams: &ends,
+        });
+        let said = self.said_of(&members, &streams);
         let traffic = Traffic::of_all(&ends, &said);
         let weights = Weights::of(&ends, &said);
         if !weights.is_empty() {
