@@ -187,6 +187,22 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  def test_nothing_begins_by_turns_after_a_failure_and_each_has_its_own_retries
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: %w[w0 w1], to: "r"
+      2.times { |i| task("w#{i}") { sh "echo w#{i} >> runs; test -e ok#{i} || { touch ok#{i}; exit 3; }", verbose: false } }
+      task(:r) { sh "echo r >> runs; cat", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j1", "r") do |run|
+      assert_equal [1, "w0\n"], [run.status, File.read("runs")], run.err
+      refute_match(/w1|because of *$/, control("story", "w0") + run.err)
+      refute_match(/because of *$/, control("story", "r"))
+    end
+    rakuda(rakefile, "-j1", "r", "RETRY=1") do |run|
+      assert_equal [0, "w0\nw0\nw1\nw1\nr\n"], [run.status, File.read("runs")], run.err
+    end
+  end
+
   def test_accounts_are_shown_and_balanced
     rakuda(MIXED, "-j4") do |run|
       assert_equal 0, run.status, run.err

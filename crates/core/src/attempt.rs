@@ -62,6 +62,7 @@ impl Scheduler {
                     self.start_again(id, out);
                 }
             }
+            ActionOutcome::NotBegun => self.on_not_begun(id, node, out),
             ActionOutcome::Exited => {
                 self.on_attempt_failed(id, node, lacked_input, false, out);
                 self.on_stop_requested(self.config.failure == FailurePolicy::Kill);

@@ -481,6 +481,8 @@ pub enum ActionOutcome {
     Failed,
     /// It was begun early and stopped before it had a core: as if it had not been started.
     GivenBack,
+    /// It was to end before its turn had come, so nothing of it has begun.
+    NotBegun,
     /// It called `exit`: it is not retried, and nothing more starts in any invocation.
     Exited,
 }

@@ -698,7 +698,10 @@ impl<'a> World<'a> {
             Pending::End(id, attempt) => {
                 let running = self.running.remove(&id).unwrap();
                 let index = id as usize;
-                let outcome = if running.aborted {
+                let waits = running.cores == 0 && self.runs_by_turns(id);
+                let outcome = if running.aborted && waits && self.now.is_multiple_of(2) {
+                    ActionOutcome::NotBegun
+                } else if running.aborted {
                     ActionOutcome::Failed
                 } else if self.failures_left[index] > 0 {
                     self.failures_left[index] -= 1;

@@ -183,12 +183,13 @@ impl Hub {
         true
     }
 
-    /// An action that waits for its turn is to end: it begins, and ends at once.
-    pub(crate) fn begin_deferred(&mut self, id: TaskId) {
-        let Some(&place) = self.streams.of.get(&id) else { return };
-        if let Some(start) = self.streams.components[place].take(id) {
-            self.start_action(id, &start);
-        }
+    /// An action is to end that waits for its turn: it does not begin. False: it does not wait.
+    pub(crate) fn drop_deferred(&mut self, id: TaskId) -> bool {
+        let Some(&place) = self.streams.of.get(&id) else { return false };
+        let Some(start) = self.streams.components[place].take(id) else { return false };
+        let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::NotBegun);
+        self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
+        true
     }
 
     /// An attempt has begun: the ends of what its commands read and write are opened before them.
