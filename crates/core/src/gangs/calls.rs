@@ -59,9 +59,10 @@ impl Scheduler {
     /// How a task ends whose gang has failed for good.
     pub(crate) fn end_in_failed_gang(&self, id: TaskId) -> Settled {
         let gang = self.gangs.of(id).map(|gang| &self.gangs.all[gang]);
-        match gang.is_some_and(|gang| gang.culprit == Some(id)) {
-            true => Settled::Failed,
-            false => Settled::Abandoned,
+        if gang.is_some_and(|gang| gang.culprit == Some(id)) {
+            Settled::Failed
+        } else {
+            Settled::Abandoned
         }
     }
 }
