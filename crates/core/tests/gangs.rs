@@ -452,7 +452,7 @@ fn an_input_of_a_writer_is_looked_at_again_when_actions_have_run_before_it() {
     script.invoke(&[file]);
     script.ok(before);
     let asked = script.ok(after);
-    assert!(asked.iter().any(|out| *out == Output::GatherFact { id: TaskId(input) }), "{asked:?}");
+    assert!(asked.contains(&Output::GatherFact { id: TaskId(input) }), "{asked:?}");
 }
 
 #[test]

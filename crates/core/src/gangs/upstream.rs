@@ -19,7 +19,7 @@ impl Scheduler {
         self.gangs.of(id).is_some_and(|gang| !self.gangs.all[gang].streams.is_empty())
     }
 
-    /// Files of a gang, all of whose tasks are decided, that are up to date but for what is upstream of them; by number.
+    /// Files of a gang that are up to date but for what is upstream of them, by number. All its tasks are decided.
     pub(super) fn outdated_by_streams(&self, now: Now, id: GangId) -> Vec<TaskId> {
         let gang = &self.gangs.all[id];
         let sums = self.sums_of_streams(id);
@@ -70,7 +70,7 @@ impl Scheduler {
         sums
     }
 
-    /// What counts for whether a file is out of date, each once: its own inputs, then those of all tasks upstream of it.
+    /// What counts for whether a file is out of date, each once: its own inputs, then those of tasks upstream.
     ///
     /// # Panics
     /// When the task was not defined.
