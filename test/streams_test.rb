@@ -209,6 +209,77 @@ class StreamsTest < Minitest::Test
     end
   end
 
+  UPSTREAM = <<~'RAKEFILE'
+    stream :two, from: "between", to: "end"
+    stream :one, from: "w", to: "between"
+    task(:w => "in") { sh "cat in", verbose: false }
+    task(:between) { sh "sort", verbose: false }
+    file("end") { |t| sh "cat > #{t.name}", verbose: false }
+    file("in" => "source") { |t| cp "source", t.name, verbose: false }
+  RAKEFILE
+
+  def test_a_file_is_out_of_date_when_what_those_upstream_depend_on_is_newer
+    %w[-j4 -j1].each do |jobs|
+      in_folder(UPSTREAM) do
+        File.write("source", "1\n")
+        assert_equal 0, again(jobs, "end").status
+        was_made = File.mtime("end")
+        assert_equal 0, again(jobs, "end").status
+        assert_equal was_made, File.mtime("end"), "nothing has changed"
+        File.write("source", "2\n")
+        planned = again(jobs, "-n", "end")
+        assert_includes planned.out, "end: in would run\n"
+        assert_equal was_made, File.mtime("end")
+        run = again(jobs, "end")
+        assert_equal [0, "2\n"], [run.status, File.read("end")], run.err
+        assert_match(/\bin\b/, control("story", "end"))
+      end
+    end
+  end
+
+  def test_a_file_whose_writer_depends_on_a_task_that_always_runs_is_made_each_time
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: "w", to: "out"
+      task(:setup) { sh "true", verbose: false }
+      task(:w => :setup) { sh "echo >> runs; seq 3", verbose: false }
+      file("out") { |t| sh "cat > #{t.name}", verbose: false }
+    RAKEFILE
+    in_folder(rakefile) do
+      2.times { assert_equal 0, again("-j2", "out").status }
+      assert_equal 2, File.readlines("runs").size
+    end
+  end
+
+  def test_an_action_that_invokes_what_a_stream_joins_with_it_fails_at_once
+    %w[-j4 -j1].product([%w[w r], %w[r w]]).each do |jobs, (caller, called)|
+      rakefile = <<~RAKEFILE
+        stream :s, from: "w", to: "r"
+        task(:#{caller}) { Rake::Task["#{called}"].invoke; sh "true", verbose: false }
+        task(:#{called}) { sh "true", verbose: false }
+      RAKEFILE
+      rakuda(rakefile, jobs, "r") do |run|
+        assert_equal 1, run.status, run.err
+        assert_match(/Rakefile:1: the action of #{caller} invokes #{called}, .*stream s joins the two/, run.err)
+      end
+    end
+  end
+
+  def test_nothing_begins_by_turns_after_a_failure_and_each_has_its_own_retries
+    rakefile = <<~'RAKEFILE'
+      stream :s, from: %w[w0 w1], to: "r"
+      2.times { |i| task("w#{i}") { sh "echo w#{i} >> runs; test -e ok#{i} || { touch ok#{i}; exit 3; }", verbose: false } }
+      task(:r) { sh "echo r >> runs; cat", verbose: false }
+    RAKEFILE
+    rakuda(rakefile, "-j1", "r") do |run|
+      assert_equal [1, "w0\n"], [run.status, File.read("runs")], run.err
+      refute_match(/w1|because of *$/, control("story", "w0") + run.err)
+      refute_match(/because of *$/, control("story", "r"))
+    end
+    rakuda(rakefile, "-j1", "r", "RETRY=1") do |run|
+      assert_equal [0, "w0\nw0\nw1\nw1\nr\n"], [run.status, File.read("runs")], run.err
+    end
+  end
+
   def test_accounts_are_shown_and_balanced
     rakuda(MIXED, "-j4") do |run|
       assert_equal 0, run.status, run.err

@@ -77,11 +77,19 @@ module Rakuda
     # A task failed.
     # @param killed_by [String, nil] what has killed the last command of its action
     def add(number, task, exception, killed_by = nil)
+      return if @refused&.key?(number)
+
       @exit ||= exception if exception.is_a?(SystemExit)
       @killed_by[number] = killed_by
       @exceptions.delete(number)
       @exceptions[number] = exception
       RakeBridge.add_chain(exception, @planner.chain(number)) if task && !exception.is_a?(SystemExit)
+    end
+
+    # The hub has refused a task. What its action ends with after that, if it runs, tells less.
+    def add_refusal(number, task, exception)
+      add(number, task, exception)
+      (@refused ||= {})[number] = true
     end
 
     # The hub ends the action of a task because of others.

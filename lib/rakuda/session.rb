@@ -542,7 +542,11 @@ module Rakuda
 
     def on_task_blamed(name, number, reason, slots = nil)
       task = @planner.tasks[number]
-      @failures.add(number, task, name == :GangRefused ? refusal_of(task, text(reason), slots) : TaskBlamed.new(text(reason)))
+      if name == :GangRefused
+        @failures.add_refusal(number, task, refusal_of(task, text(reason), slots))
+      else
+        @failures.add(number, task, TaskBlamed.new(text(reason)))
+      end
       @failures.told_by_engine(number)
     end
 

@@ -66,6 +66,7 @@ impl Scheduler {
             self.activate(owner, &[id], out);
             self.wait_again(id, out);
             self.promote(&[id]);
+            self.check_calls(out);
         } else {
             // An answer is out for it; then it is given back, and may come in again with what was added.
             self.activated_end = self.graph.end();
@@ -137,6 +138,9 @@ impl Scheduler {
         let failed_before = |task: &TaskId| self.graph.tasks[*task].has_failed();
         if tasks.iter().any(failed_before) {
             self.request_halt(id);
+        }
+        if caller.is_some() {
+            self.check_calls(out);
         }
     }
 

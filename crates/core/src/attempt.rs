@@ -62,6 +62,7 @@ impl Scheduler {
                     self.start_again(id, out);
                 }
             }
+            ActionOutcome::NotBegun => self.on_not_begun(id, node, out),
             ActionOutcome::Exited => {
                 self.on_attempt_failed(id, node, lacked_input, false, out);
                 self.on_stop_requested(self.config.failure == FailurePolicy::Kill);
@@ -170,6 +171,7 @@ impl Scheduler {
             self.uncharge(id);
         } else if may_retry && !aborted {
             self.on_node_did_badly(node, id, out);
+            self.note_at_fault(id);
         }
         let counted = attempt.saturating_sub(self.lost_files.uncounted(id));
         // One that was ended because its gang runs again runs again, too.
@@ -200,7 +202,10 @@ impl Scheduler {
                 out.push(Output::RetryDelayed { id, attempt, delay_ns });
             }
             None if retried => self.start_again(id, out),
-            _ if phase == Some(GangPhase::Failed) => self.settle(id, Settled::Abandoned, out),
+            _ if phase == Some(GangPhase::Failed) => {
+                let how = self.end_in_failed_gang(id);
+                self.settle(id, how, out);
+            }
             _ => self.settle(id, Settled::Failed, out),
         }
     }

@@ -40,10 +40,11 @@ pub(crate) fn unknown_facts(
         matches!(task.fact, KnownFact::Unknown)
             || (disturbed && !task.ran && task.fact_epoch != epoch)
     };
-    if is_unknown(id) {
+    let kind = graph.tasks[id].kind;
+    if kind != TaskKind::Plain && is_unknown(id) {
         unknown.push(id);
     }
-    if graph.tasks[id].kind == TaskKind::File {
+    if kind != TaskKind::Directory {
         let others = graph.prerequisites(id).filter(|p| !p.order_only).map(|p| p.id);
         let files = others.filter(|other| graph.tasks[*other].kind == TaskKind::File);
         unknown.extend(files.filter(|other| is_unknown(*other)));

@@ -5,7 +5,7 @@
 use crate::fact::{Fact, Places};
 use crate::ids::{GangId, InvocationId, NodeId, RequirementId, RuleId, TaskId};
 use crate::requirement::{Capacity, Devices, Requirement};
-use crate::streams::Weights;
+use crate::streams::{StreamEnds, Weights};
 use crate::suitability::Suits;
 use crate::time::{Time, Timestamp};
 use alloc::vec::Vec;
@@ -46,7 +46,8 @@ pub enum Event<'a> {
         oversubscribe: bool,
     },
     /// What some tasks of a gang print others read. They go to one node where they fit. Plain tasks
-    /// of it do not make it run if others make files. Before any of them is activated.
+    /// of it do not make it run if others make files; but what they depend on counts for files that are made of what
+    /// they print. Before any of them is activated.
     GangJoined {
         /// Which.
         id: GangId,
@@ -54,6 +55,8 @@ pub enum Event<'a> {
         spread: bool,
         /// They run by turns: each has its share of its nodes only when `TurnTaken` was said of it.
         by_turns: bool,
+        /// What joins them.
+        streams: &'a [StreamEnds],
     },
     /// What is said of the tasks of a gang that streams join: where they go to several nodes, they go by that.
     GangWeighed {
@@ -478,6 +481,8 @@ pub enum ActionOutcome {
     Failed,
     /// It was begun early and stopped before it had a core: as if it had not been started.
     GivenBack,
+    /// It was to end before its turn had come, so nothing of it has begun.
+    NotBegun,
     /// It called `exit`: it is not retried, and nothing more starts in any invocation.
     Exited,
 }

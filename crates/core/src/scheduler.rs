@@ -161,8 +161,8 @@ impl Scheduler {
             Event::GangDefined { id, tasks, oversubscribe } => {
                 self.on_gang_defined(id, tasks, oversubscribe);
             }
-            Event::GangJoined { id, spread, by_turns } => {
-                self.on_gang_joined(id, spread, by_turns);
+            Event::GangJoined { id, spread, by_turns, streams } => {
+                self.on_gang_joined(id, spread, by_turns, streams);
             }
             Event::GangWeighed { id, weights } => self.on_gang_weighed(id, weights),
             Event::GangShares { id } => self.on_gang_shares(id),
@@ -226,7 +226,7 @@ impl Scheduler {
         loop {
             // What a failed gang takes along is abandoned, and not given back.
             if let Some(id) = self.pending.gangs.pop_first() {
-                self.review_gang(id, out);
+                self.review_gang(now, id, out);
             } else if let Some((id, halt)) = self.pending.halts.pop_front() {
                 self.halt(id, halt, out);
             } else if let Some(id) = self.pending.work.pop_front() {

@@ -7,8 +7,9 @@ use common::{Script, placed, started};
 use expect_test::expect;
 use rakuda_core::streams::{Said, StreamEnds, Volume};
 use rakuda_core::{
-    ActionOutcome, Capacity, Choice, Config, Event, FailurePolicy, GangPhase, NodeId, Output,
-    Policy, Requirement, RequirementId, ResourceId, Suits, TaskId, TaskKind, Timestamp,
+    ActionOutcome, Capacity, Choice, Config, Event, FailurePolicy, GangId, GangPhase, NodeId,
+    Output, Policy, Reason, Requirement, RequirementId, ResourceId, Settled, Suits, TaskId,
+    TaskKind, TaskState, Timestamp,
 };
 use std::collections::BTreeMap;
 
@@ -378,6 +379,82 @@ fn joined_tasks_go_to_one_node_where_they_fit_and_are_spread_evenly_where_they_d
     assert_eq!(nodes, [1, 2, 0, 1, 2]);
 }
 
+/// What `writers` print `readers` read.
+fn stream(writers: &[u32], readers: &[u32]) -> StreamEnds {
+    let ids = |tasks: &[u32]| tasks.iter().copied().map(TaskId).collect();
+    StreamEnds { writers: ids(writers), readers: ids(readers) }
+}
+
+#[test]
+fn what_a_task_upstream_depends_on_makes_a_file_of_its_component_out_of_date() {
+    // When the source, what is made of it and the file at the end were modified; whether that is out of date.
+    let cases = [
+        ([Some(1), Some(2), Some(3)], false),
+        ([Some(1), Some(3), Some(3)], false),
+        ([Some(1), Some(4), Some(5)], false),
+        ([Some(1), Some(4), Some(3)], true),
+        ([Some(4), Some(2), Some(3)], true),
+        ([Some(1), None, Some(3)], true),
+    ];
+    for (modified, runs) in cases {
+        let mut script = script(&[4]);
+        let source = script.source(modified[0]);
+        let input = script.file(modified[1], &[source]);
+        let (writer, between) = (script.plain(&[input]), script.plain(&[]));
+        let file = script.file(modified[2], &[]);
+        // In the order in which nothing flows.
+        let streams = [stream(&[between], &[file]), stream(&[writer], &[between])];
+        script.joined_by(&[writer, between, file], &streams);
+        let mut begun = started(&script.invoke(&[file]));
+        if begun == [input] {
+            script.ok(input);
+            begun = started(&script.fact(input, Some(9)));
+        }
+        assert_eq!(begun, if runs { vec![writer, between, file] } else { vec![] }, "{modified:?}");
+        let reason = script.scheduler.task(TaskId(file)).unwrap().reason;
+        assert_eq!(reason, if runs { Reason::OutOfDate } else { Reason::UpToDate });
+    }
+}
+
+#[test]
+fn what_only_tasks_downstream_depend_on_makes_no_file_out_of_date() {
+    let mut script = script(&[4]);
+    let input = script.source(Some(9));
+    let (writer, file, reader) =
+        (script.plain(&[]), script.file(Some(3), &[]), script.plain(&[input]));
+    let streams = [stream(&[writer], &[file]), stream(&[file], &[reader])];
+    script.joined_by(&[writer, file, reader], &streams);
+    assert!(started(&script.invoke(&[file])).is_empty());
+}
+
+#[test]
+fn a_task_that_always_runs_makes_files_of_whoever_reads_from_its_dependents_out_of_date() {
+    for cyclic in [false, true] {
+        let mut script = script(&[4]);
+        let before = script.plain(&[]);
+        let (writer, file) = (script.plain(&[before]), script.file(Some(3), &[]));
+        let back = cyclic.then(|| stream(&[file], &[writer]));
+        let streams: Vec<_> = [stream(&[writer], &[file])].into_iter().chain(back).collect();
+        script.joined_by(&[writer, file], &streams);
+        assert_eq!(started(&script.invoke(&[file])), [before]);
+        assert_eq!(started(&script.ok(before)), [writer, file]);
+    }
+}
+
+#[test]
+fn an_input_of_a_writer_is_looked_at_again_when_actions_have_run_before_it() {
+    let mut script = script(&[4]);
+    let input = script.source(Some(1));
+    let before = script.plain(&[]);
+    let after = script.plain(&[before]);
+    let (writer, file) = (script.plain(&[input, after]), script.file(Some(3), &[]));
+    script.joined_by(&[writer, file], &[stream(&[writer], &[file])]);
+    script.invoke(&[file]);
+    script.ok(before);
+    let asked = script.ok(after);
+    assert!(asked.contains(&Output::GatherFact { id: TaskId(input) }), "{asked:?}");
+}
+
 #[test]
 fn joined_tasks_go_by_what_is_said_of_computing_and_traffic() {
     let mut script = script(&[2, 2]);
@@ -389,11 +466,6 @@ fn joined_tasks_go_by_what_is_said_of_computing_and_traffic() {
     let rate = |bytes| Said { output: Some(Volume::PerSecond(bytes)), ..Said::default() };
     let tasks: Vec<u32> = (0..4).map(|_| script.plain(&[])).collect();
     let [a, b, c, d] = tasks[..] else { panic!() };
-    let ids = |tasks: &[u32]| tasks.iter().copied().map(TaskId).collect::<Vec<_>>();
-    let stream = |writers: &[u32], readers: &[u32]| StreamEnds {
-        writers: ids(writers),
-        readers: ids(readers),
-    };
     // d prints much for a, and a little goes on to b and c.
     let streams = [stream(&[d], &[a]), stream(&[a], &[b, c])];
     let gang = script.joined(&tasks, true);
@@ -436,6 +508,98 @@ fn turns(out: &[Output]) -> Vec<(u32, Vec<u32>)> {
         _ => None,
     };
     out.iter().filter_map(turn).collect()
+}
+
+#[test]
+fn an_action_that_invokes_a_task_of_its_own_gang_fails_its_gang_at_once() {
+    // It invokes the other one itself; over a prerequisite; or over an action that it waits for.
+    for how in 0..3 {
+        for other_has_ended in [false, true] {
+            let mut script = script(&[4]);
+            let (caller, other) = (script.plain(&[]), script.plain(&[]));
+            let after = script.plain(&[other]);
+            let between = script.plain(&[]);
+            script.gang(&[caller, other], false);
+            script.invoke(&[after]);
+            if other_has_ended {
+                script.ok(other);
+            }
+            let out = match how {
+                0 => script.invoke_from(&[other], Some(caller)),
+                1 => script.invoke_from(&[after], Some(caller)),
+                _ => {
+                    script.invoke_from(&[between], Some(caller));
+                    script.invoke_from(&[other], Some(between))
+                }
+            };
+            let told =
+                Output::GangEntangled { id: GangId(0), task: TaskId(caller), on: TaskId(other) };
+            assert!(out.contains(&told), "{out:?}");
+            assert!(out.contains(&Output::AbortAction { id: TaskId(caller) }), "{out:?}");
+            let mut last = script.fail(caller);
+            if !other_has_ended {
+                last.extend(script.fail(other));
+            }
+            last.extend(script.ok(between));
+            let is_over = |output: &Output| {
+                matches!(output, Output::InvocationEnded { id, failed, .. }
+                    if id.0 == 0 && failed.contains(&TaskId(caller)))
+            };
+            assert!(last.iter().any(is_over), "{last:?}");
+            let state = |id| script.scheduler.task(TaskId(id)).unwrap().state;
+            assert_eq!(state(caller), TaskState::Settled(Settled::Failed));
+            assert_eq!(state(other), TaskState::Settled(Settled::Abandoned));
+        }
+    }
+}
+
+#[test]
+fn of_tasks_that_run_by_turns_each_has_its_own_retries() {
+    let mut script = Script::new(Config { retry: 1, ..fifo() });
+    script.node(0, 2);
+    let gang: Vec<u32> = (0..3).map(|_| script.plain(&[])).collect();
+    script.by_turns(&gang, false);
+    assert_eq!(started(&script.invoke(&gang)), gang);
+    let retries = |out: &[Output]| -> Vec<bool> {
+        let failed = out.iter().filter_map(|output| match output {
+            Output::AttemptFailed { retried, .. } => Some(*retried),
+            _ => None,
+        });
+        failed.collect()
+    };
+    for failing in &gang {
+        script.turn(*failing);
+        assert_eq!(retries(&script.fail(*failing)), [true]);
+        // Of the others none has had its turn.
+        let others = gang.iter().filter(|other| *other != failing);
+        let ends = others.map(|other| script.end(*other, ActionOutcome::NotBegun));
+        let out: Vec<Output> = ends.flatten().collect();
+        assert_eq!((started(&out), retries(&out)), (gang.clone(), vec![]), "after {failing}");
+    }
+    script.turn(gang[0]);
+    assert_eq!(retries(&script.fail(gang[0])), [false]);
+    for other in &gang[1..] {
+        script.end(*other, ActionOutcome::NotBegun);
+        let state = script.scheduler.task(TaskId(*other)).unwrap().state;
+        assert_eq!(state, TaskState::Settled(Settled::Abandoned));
+    }
+}
+
+#[test]
+fn an_action_of_a_gang_may_invoke_what_is_in_no_gang_or_in_another() {
+    let mut script = script(&[4]);
+    let (caller, other) = (script.plain(&[]), script.plain(&[]));
+    let (one, two) = (script.plain(&[]), script.plain(&[]));
+    script.gang(&[caller, other], false);
+    script.gang(&[one, two], false);
+    assert_eq!(started(&script.invoke(&[caller])).len(), 4);
+    script.invoke_from(&[one], Some(caller));
+    script.ok(one);
+    script.ok(two);
+    script.ok(caller);
+    script.ok(other);
+    let state = script.scheduler.task(TaskId(caller)).unwrap().state;
+    assert_eq!(state, TaskState::Settled(Settled::Executed));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! More cases than usual: `PROPTEST_CASES=20000 cargo test -p rakuda-core --test properties`.
 
 use proptest::prelude::*;
+use rakuda_core::streams::StreamEnds;
 use rakuda_core::{
     ActionOutcome, Capacity, Choice, Config, Event, Fact, FailurePolicy, GangId, InvocationId,
     NodeId, Output, Places, Policy, Requirement, RequirementId, ResourceId, Scheduler, Settled,
@@ -697,7 +698,10 @@ impl<'a> World<'a> {
             Pending::End(id, attempt) => {
                 let running = self.running.remove(&id).unwrap();
                 let index = id as usize;
-                let outcome = if running.aborted {
+                let waits = running.cores == 0 && self.runs_by_turns(id);
+                let outcome = if running.aborted && waits && self.now.is_multiple_of(2) {
+                    ActionOutcome::NotBegun
+                } else if running.aborted {
                     ActionOutcome::Failed
                 } else if self.failures_left[index] > 0 {
                     self.failures_left[index] -= 1;
@@ -820,7 +824,17 @@ impl<'a> World<'a> {
             let (tasks, oversubscribe) = (members.as_slice(), *oversubscribe);
             self.send(Event::GangDefined { id: GangId(index), tasks, oversubscribe });
             if self.plan.by_turns.contains(&index) {
-                self.send(Event::GangJoined { id: GangId(index), spread: true, by_turns: true });
+                // Each prints for the next one.
+                let pairs = tasks.windows(2);
+                let streams: Vec<StreamEnds> = pairs
+                    .map(|pair| StreamEnds { writers: vec![pair[0]], readers: vec![pair[1]] })
+                    .collect();
+                self.send(Event::GangJoined {
+                    id: GangId(index),
+                    spread: true,
+                    by_turns: true,
+                    streams: &streams,
+                });
             }
         }
     }

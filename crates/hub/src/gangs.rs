@@ -381,7 +381,17 @@ impl Hub {
     /// Tasks of a gang need one another.
     pub(crate) fn tell_entangled(&mut self, task: TaskId, on: TaskId) {
         let [task_name, on_name] = [task, on].map(|id| self.display_name(id));
-        let reason = if task == on {
+        let state = self.run.scheduler().task(task).map(|task| task.state);
+        let reason = if matches!(state, Some(TaskState::Running { .. })) {
+            let joined = match self.streams.name_joining(task) {
+                Some(name) => format!("stream {name} joins the two, and neither ends alone"),
+                None => "the two begin and end together".to_owned(),
+            };
+            format!(
+                "the action of {task_name} invokes {on_name}, or what needs it, and waits for ever: {joined}; take \
+                 the call away"
+            )
+        } else if task == on {
             format!(
                 "{task_name} waits for its own end, over tasks that are to begin together with what it waits for: \
                  take a prerequisite away, or do not run these together"

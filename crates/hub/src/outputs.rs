@@ -93,8 +93,9 @@ impl Hub {
             }
             Output::GangEntangled { task, on, .. } => self.tell_entangled(task, on),
             Output::AbortAction { id } => {
-                self.begin_deferred(id);
-                self.abort_action(id);
+                if !self.drop_deferred(id) {
+                    self.abort_action(id);
+                }
             }
             Output::AttemptFailed { id, attempt, retried } => {
                 self.link.push(&HubMessage::AttemptFailed(id.0, attempt, retried));

@@ -97,7 +97,7 @@ impl Hub {
             return;
         };
         let mut inputs = Inputs::default();
-        for input in self.run.scheduler().inputs(id) {
+        for input in self.run.scheduler().inputs_through_streams(id) {
             if self.run.scheduler().task(input).is_some_and(|task| task.kind == TaskKind::File)
                 && let path = path_of(&self.settings.directory, self.names.name(input))
                 && let Some(identity) = identity_of(&path)

@@ -206,6 +206,9 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
             Settled::NotNeeded => "was up to date".to_owned(),
             Settled::Failed => "failed".to_owned(),
             Settled::NotReached => "was not reached".to_owned(),
+            Settled::Abandoned if because.is_empty() => {
+                "was abandoned, as what runs together with it came to nothing".to_owned()
+            }
             Settled::Abandoned => format!("was not run, because of {}", text::some_of(because)),
         }],
         What::DependentStarted { task } => vec![format!("then {} began", shown(task))],

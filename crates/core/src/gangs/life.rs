@@ -7,8 +7,9 @@ use super::{Gang, GangPhase};
 use crate::event::{Output, Settled, TaskKind};
 use crate::ids::{GangId, InvocationId, NodeId, TaskId};
 use crate::scheduler::Scheduler;
-use crate::streams::Weights;
+use crate::streams::{StreamEnds, Weights};
 use crate::task::{Reason, TaskState};
+use crate::time::Now;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -35,8 +36,11 @@ impl Scheduler {
             slots: Vec::new(),
             too_large: false,
             oversubscribed: false,
+            culprit: None,
+            at_fault: BTreeSet::new(),
             uncharged: false,
             joined: false,
+            streams: Vec::new(),
             spread: false,
             by_turns: false,
             shares: BTreeMap::new(),
@@ -48,8 +52,15 @@ impl Scheduler {
     }
 
     /// What some tasks of a gang print others read.
-    pub(crate) fn on_gang_joined(&mut self, id: GangId, spread: bool, by_turns: bool) {
+    pub(crate) fn on_gang_joined(
+        &mut self,
+        id: GangId,
+        spread: bool,
+        by_turns: bool,
+        streams: &[StreamEnds],
+    ) {
         self.gangs.all[id].joined = true;
+        self.gangs.all[id].streams = streams.to_vec();
         self.gangs.all[id].spread = spread;
         self.gangs.all[id].by_turns = by_turns;
         self.gangs.any_by_turns |= by_turns;
@@ -100,11 +111,11 @@ impl Scheduler {
     }
 
     /// Does what follows from the states of a gang's tasks.
-    pub(crate) fn review_gang(&mut self, id: GangId, out: &mut Vec<Output>) {
+    pub(crate) fn review_gang(&mut self, now: Now, id: GangId, out: &mut Vec<Output>) {
         let gang = &self.gangs.all[id];
         let all_mustered = gang.mustered == gang.members.len();
         match gang.phase {
-            GangPhase::Mustering if all_mustered => self.on_all_mustered(id, out),
+            GangPhase::Mustering if all_mustered => self.on_all_mustered(now, id, out),
             GangPhase::Mustering if gang.mustered > 0 && gang.settled > 0 => {
                 self.open_settled(id, out);
             }
@@ -128,9 +139,10 @@ impl Scheduler {
     }
 
     /// All tasks of a gang are decided: if one has to run, all do.
-    fn on_all_mustered(&mut self, id: GangId, out: &mut Vec<Output>) {
+    fn on_all_mustered(&mut self, now: Now, id: GangId, out: &mut Vec<Output>) {
         let members = self.gangs.all[id].members.clone();
-        if !self.is_gang_needed(id) {
+        let outdated = self.outdated_by_streams(now, id);
+        if outdated.is_empty() && !self.is_gang_needed(id) {
             for member in members {
                 self.settle(member, Settled::NotNeeded, out);
             }
@@ -140,7 +152,9 @@ impl Scheduler {
             if self.graph.tasks[member].reason.is_needed() {
                 continue;
             }
-            self.graph.tasks[member].reason = Reason::GangRuns;
+            let is_outdated = outdated.binary_search(&member).is_ok();
+            self.graph.tasks[member].reason =
+                if is_outdated { Reason::OutOfDate } else { Reason::GangRuns };
             // Of a file that is up to date the inputs were not looked for.
             if self.remake_inputs(member, out) {
                 return;
@@ -185,6 +199,7 @@ impl Scheduler {
     /// The last task of a gang that is to run again has ended.
     fn begin_again(&mut self, id: GangId, out: &mut Vec<Output>) {
         self.gangs.all[id].phase = GangPhase::Mustering;
+        self.uncharge_blameless(id);
         for member in self.gangs.all[id].members.clone() {
             if matches!(self.graph.tasks[member].state, TaskState::AwaitingPeers { .. }) {
                 self.start_again(member, out);
@@ -200,7 +215,10 @@ impl Scheduler {
                     self.withdraw(member);
                     self.settle(member, Settled::Abandoned, out);
                 }
-                TaskState::AwaitingPeers { .. } => self.settle(member, Settled::Abandoned, out),
+                TaskState::AwaitingPeers { .. } => {
+                    let how = self.end_in_failed_gang(member);
+                    self.settle(member, how, out);
+                }
                 // They are decided, or end, and come to that then.
                 TaskState::Defined
                 | TaskState::Resolving
@@ -264,6 +282,30 @@ impl Scheduler {
         }
         for member in self.gangs.all[id].members.clone() {
             self.lost_files.uncharged(member);
+        }
+    }
+
+    /// A member of a gang by turns has failed by itself.
+    pub(crate) fn note_at_fault(&mut self, id: TaskId) {
+        if self.runs_by_turns(id)
+            && let Some(gang) = self.gangs.of(id)
+        {
+            self.gangs.all[gang].at_fault.insert(id);
+        }
+    }
+
+    /// Where tasks run by turns each has its own retries: of those that are not at fault some have ended well, and
+    /// need not run again, and others have not begun.
+    fn uncharge_blameless(&mut self, id: GangId) {
+        let gang = &mut self.gangs.all[id];
+        let at_fault = core::mem::take(&mut gang.at_fault);
+        if !gang.by_turns || gang.uncharged {
+            return;
+        }
+        for member in gang.members.clone() {
+            if !at_fault.contains(&member) {
+                self.lost_files.uncharged(member);
+            }
         }
     }
 

@@ -1,18 +1,21 @@
 //! Gangs: tasks that are placed all or none, begin together, and are one retry unit. Their books.
 //!
-//! The life of a gang is in `life.rs`, where its tasks go in `places.rs`, what small tasks may do
-//! with slots that are kept in `backfill.rs`, and who runs by turns in `turns.rs`. Empty, and without cost,
-//! where no gang is defined. The contract is `docs/design/gangs.md`.
+//! The life of a gang is in `life.rs`, actions that wait for their own gang are found in `calls.rs`, where its tasks go
+//! in `places.rs`, what small tasks may do with slots that are kept in `backfill.rs`, who runs by turns in `turns.rs`,
+//! and what streams make out of date in `upstream.rs`. Empty, and without cost, where no gang is defined. The contract
+//! is `docs/design/gangs.md`.
 
 mod backfill;
+mod calls;
 mod life;
 mod places;
 mod turns;
+mod upstream;
 
 use crate::ids::{GangId, IdVec, NodeId, TaskId};
 use crate::node::Need;
 use crate::scheduler::Scheduler;
-use crate::streams::Weights;
+use crate::streams::{StreamEnds, Weights};
 use crate::task::TaskState;
 use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -53,11 +56,17 @@ pub(crate) struct Gang {
     too_large: bool,
     /// Its plan has more tasks than slots.
     oversubscribed: bool,
+    /// Whose fault it is that it has failed, if that has still to end: an action that waits for its own gang.
+    culprit: Option<TaskId>,
+    /// Of one that runs by turns: members that have failed by themselves in the attempts under way.
+    at_fault: BTreeSet<TaskId>,
     /// The attempts under way use up no retry.
     uncharged: bool,
     /// Streams join its tasks: all of them run on one node, and run only if one that makes a file
     /// is needed, or none makes one.
     joined: bool,
+    /// What joins them; of one that is not joined nothing.
+    streams: Vec<StreamEnds>,
     /// Where they do not fit on one node, they may go to several.
     spread: bool,
     /// Its tasks run by turns: each takes its share when its turn comes.

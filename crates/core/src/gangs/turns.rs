@@ -4,8 +4,8 @@
 //! Whose turn it is the shell says. Room for a turn comes before room for a gang that has not begun: the gang of the
 //! turn keeps all that its tasks have made so far.
 
-use super::Slot;
-use crate::event::Output;
+use super::{GangPhase, Slot};
+use crate::event::{Output, Settled};
 use crate::ids::{GangId, NodeId, TaskId};
 use crate::node::Need;
 use crate::scheduler::Scheduler;
@@ -53,6 +53,18 @@ impl Scheduler {
     pub(crate) fn on_turn_came(&mut self, id: TaskId) {
         let attempt = self.graph.tasks[id].attempt;
         self.gangs.turns.push(Turn { member: id, attempt, awaited: Vec::new() });
+    }
+
+    /// A task was to end before its turn had come. Nothing is said of its attempt.
+    pub(crate) fn on_not_begun(&mut self, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
+        assert!(self.runs_by_turns(id), "{id:?} has no turn");
+        self.graph.tasks[id].aborted = false;
+        let phase = self.gangs.of(id).map(|gang| self.gangs.all[gang].phase);
+        if phase == Some(GangPhase::Breaking) {
+            self.set_state(id, TaskState::AwaitingPeers { node });
+        } else {
+            self.settle(id, Settled::Abandoned, out);
+        }
     }
 
     /// Gives shares to those whose turn has come, in the order in which it came; where one has to wait for room, no

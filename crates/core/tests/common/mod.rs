@@ -129,14 +129,21 @@ impl Script {
     /// Tasks that streams join; `spread`: they may go to several nodes.
     pub fn joined(&mut self, tasks: &[u32], spread: bool) -> u32 {
         let id = self.gang(tasks, false);
-        self.quietly(Event::GangJoined { id: GangId(id), spread, by_turns: false });
+        self.quietly(Event::GangJoined { id: GangId(id), spread, by_turns: false, streams: &[] });
+        id
+    }
+
+    /// Tasks that these streams join.
+    pub fn joined_by(&mut self, tasks: &[u32], streams: &[StreamEnds]) -> u32 {
+        let id = self.gang(tasks, false);
+        self.quietly(Event::GangJoined { id: GangId(id), spread: true, by_turns: false, streams });
         id
     }
 
     /// Tasks that streams join over files.
     pub fn by_turns(&mut self, tasks: &[u32], spread: bool) -> u32 {
         let id = self.gang(tasks, true);
-        self.quietly(Event::GangJoined { id: GangId(id), spread, by_turns: true });
+        self.quietly(Event::GangJoined { id: GangId(id), spread, by_turns: true, streams: &[] });
         id
     }
 

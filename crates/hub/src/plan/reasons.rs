@@ -66,10 +66,11 @@ impl Evidence<'_> {
         inputs.take(REASONS_MAX).map(|id| self.about(ReasonKind::Runs, id)).collect()
     }
 
-    /// Prerequisites that are newer than a file, or will be; where none of its own is, those further down.
+    /// Prerequisites that are newer than a file, or will be, those of tasks upstream of it among them; where none is,
+    /// those further down.
     fn newer(self, id: TaskId, task: TaskView) -> Vec<Reason> {
         let Some(modified_ns) = task.modified_ns else { return Vec::new() };
-        let mut layer: Vec<TaskId> = self.scheduler.inputs(id).collect();
+        let mut layer = self.scheduler.inputs_through_streams(id);
         let mut seen: BTreeSet<TaskId> = BTreeSet::new();
         while !layer.is_empty() && seen.len() < VISITS_MAX {
             let mut found: Vec<Reason> = Vec::new();

@@ -97,7 +97,7 @@ impl Hub {
         };
         let notes: HashMap<&[u8], &str> =
             record.contents.iter().map(|(name, note)| (name.0.as_slice(), note.as_str())).collect();
-        for input in self.run.scheduler().inputs(id) {
+        for input in self.run.scheduler().inputs_through_streams(id) {
             let name = self.names.name(input);
             let path = path_of(&self.settings.directory, name);
             let is_file =

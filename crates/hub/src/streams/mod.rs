@@ -89,9 +89,14 @@ impl Hub {
         let Some(gang) = gang else { return Err(HubError::Protocol("a component is no gang")) };
         // Where nodes share no folder, a spool is read on the node where it was written.
         let has_own = spooled && !self.has_shared_spools();
-        self.event(Event::GangJoined { id: gang, spread: !has_own, by_turns: spooled });
-        let said = self.said_of(&members, &streams);
         let ends: Vec<StreamEnds> = streams.iter().map(ends).collect();
+        self.event(Event::GangJoined {
+            id: gang,
+            spread: !has_own,
+            by_turns: spooled,
+            streams: &ends,
+        });
+        let said = self.said_of(&members, &streams);
         let traffic = Traffic::of_all(&ends, &said);
         let weights = Weights::of(&ends, &said);
         if !weights.is_empty() {
@@ -178,12 +183,13 @@ impl Hub {
         true
     }
 
-    /// An action that waits for its turn is to end: it begins, and ends at once.
-    pub(crate) fn begin_deferred(&mut self, id: TaskId) {
-        let Some(&place) = self.streams.of.get(&id) else { return };
-        if let Some(start) = self.streams.components[place].take(id) {
-            self.start_action(id, &start);
-        }
+    /// An action is to end that waits for its turn: it does not begin. False: it does not wait.
+    pub(crate) fn drop_deferred(&mut self, id: TaskId) -> bool {
+        let Some(&place) = self.streams.of.get(&id) else { return false };
+        let Some(start) = self.streams.components[place].take(id) else { return false };
+        let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::NotBegun);
+        self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
+        true
     }
 
     /// An attempt has begun: the ends of what its commands read and write are opened before them.

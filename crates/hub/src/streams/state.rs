@@ -115,11 +115,19 @@ impl Streams {
 
     /// `FILE:LINE` of the first stream that joins a task to others.
     pub fn place_of(&self, id: TaskId) -> Option<&Text> {
-        let streams = &self.component_of(id)?.streams;
+        self.first_of(id).map(|stream| &stream.place).filter(|place| !place.0.is_empty())
+    }
+
+    /// The name of that stream.
+    pub fn name_joining(&self, id: TaskId) -> Option<String> {
+        self.first_of(id).map(|stream| stream.name.to_display())
+    }
+
+    fn first_of(&self, id: TaskId) -> Option<&StreamDefinition> {
         let has = |stream: &&StreamDefinition| {
             stream.writers.contains(&id.0) || stream.readers.contains(&id.0)
         };
-        streams.iter().find(has).map(|stream| &stream.place).filter(|place| !place.0.is_empty())
+        self.component_of(id)?.streams.iter().find(has)
     }
 
     /// Whether those that streams join to a task could run one after the other: what comes back to a task cannot.
