@@ -7,6 +7,7 @@ use std::io::{self, BufReader, Write};
 use anyhow::Context as _;
 use clap::Args;
 use rakuda_proto::Text;
+use rakuda_record::Run;
 use rakuda_record::folder::RunFolder;
 use rakuda_record::output::{Piece, Stream, read_pieces};
 use rakuda_record::printable::shown;
@@ -108,46 +109,44 @@ impl Log {
             })?;
         }
         if !printed {
-            return self.explain_nothing(&folder, &name, !path.exists());
+            let run = folder.read_without_commands()?;
+            complain_of_damage(&folder, &run);
+            let number = task_number(&folder, &run, &name)?;
+            explain_nothing(&folder, &run, number, self.attempt)?;
         }
         Ok(Status::Good)
     }
 }
 
-impl Log {
-    /// Nothing was printed, or there is no such attempt, or no such task?
-    fn explain_nothing(
-        &self,
-        folder: &RunFolder,
-        name: &Text,
-        no_log: bool,
-    ) -> anyhow::Result<Status> {
-        let run = folder.read_without_commands()?;
-        complain_of_damage(folder, &run);
-        let number = task_number(folder, &run, name)?;
-        let shown = shown(name);
-        let attempts = run.task(number).map_or(0, |task| {
-            task.attempts.iter().map(|attempt| attempt.started.attempt).max().unwrap_or(0)
-        });
-        match self.attempt {
-            _ if attempts == 0 => {
-                anyhow::bail!("no attempt of {shown} was made in run {}", folder.run)
-            }
-            Some(Attempt::Number(number)) if number > attempts => {
-                let had = text::count(attempts as usize, "attempt");
-                anyhow::bail!("{shown} had {had} in run {}", folder.run)
-            }
-            _ => {}
+/// A task has printed nothing, or there is no such attempt of it.
+pub(super) fn explain_nothing(
+    folder: &RunFolder,
+    run: &Run,
+    number: u32,
+    wanted: Option<Attempt>,
+) -> anyhow::Result<()> {
+    let shown = shown(&run.task_name(number));
+    let attempts = run.task(number).map_or(0, |task| {
+        task.attempts.iter().map(|attempt| attempt.started.attempt).max().unwrap_or(0)
+    });
+    match wanted {
+        _ if attempts == 0 => {
+            anyhow::bail!("no attempt of {shown} was made in run {}", folder.run)
         }
-        let path = folder.output();
-        let path = path.display();
-        crate::complain(&if no_log {
-            format!("rakudactl: nothing of what {shown} printed was kept: there is no {path}\n")
-        } else {
-            format!("rakudactl: the commands of {shown} printed nothing in run {}\n", folder.run)
-        });
-        Ok(Status::Good)
+        Some(Attempt::Number(number)) if number > attempts => {
+            let had = text::count(attempts as usize, "attempt");
+            anyhow::bail!("{shown} had {had} in run {}", folder.run)
+        }
+        _ => {}
     }
+    let path = folder.output();
+    crate::complain(&if path.exists() {
+        format!("rakudactl: the commands of {shown} printed nothing in run {}\n", folder.run)
+    } else {
+        let path = path.display();
+        format!("rakudactl: nothing of what {shown} printed was kept: there is no {path}\n")
+    });
+    Ok(())
 }
 
 fn last_attempt(log: BufReader<File>, name: &Text) -> io::Result<Option<u32>> {
@@ -182,7 +181,7 @@ mod tests {
         let ask = |attempt| {
             let run = journal.to_str().unwrap().to_owned();
             let run_argument = RunArgument::default();
-            let log = Log { task: "o".into(), run, run_argument, follow: false, attempt };
+            let log = Log { task: "o".into(), run_argument, run, follow: false, attempt };
             log.answer(&Place::new(None), &mut Vec::new())
         };
         let error = ask(Some(Attempt::Number(7))).unwrap_err();
