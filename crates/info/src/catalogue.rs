@@ -38,7 +38,7 @@ impl BuiltIn {
 pub const FILE_SYSTEMS: &str = "file_systems";
 
 /// The family of what is wrong with providers: who sets each of them is the provider that it is of.
-pub const FAULTS: &str = "provider_error";
+pub const FAULTS: &str = crate::words::FAULTS;
 
 /// Whether a name is one of [`FAULTS`].
 pub fn is_fault(name: &str) -> bool {

@@ -21,6 +21,7 @@ pub mod registered;
 pub mod registry;
 pub mod table;
 pub mod value;
+mod words;
 
 pub use expression::duration_ns;
 pub use rakuda_core::Time;

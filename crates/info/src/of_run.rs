@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::value::Kind;
 
 /// Who sets them.
-pub const PROVIDER: &str = "run";
+pub const PROVIDER: &str = crate::words::RUN;
 
 /// Slots of the node: as the first line of [`ATTRIBUTES`] says, and so on.
 pub const CORES: &str = "run_cores";
@@ -57,11 +57,6 @@ pub fn told() -> [Attribute; 5] {
     })
 }
 
-/// Whether a run says something of this name.
-pub(crate) fn is_told(name: &str) -> bool {
-    ATTRIBUTES.iter().any(|(own, _)| *own == name) || told().iter().any(|own| own.name == name)
-}
-
 /// The numbers of the others in a table, in the order of [`ATTRIBUTES`].
 pub fn define(table: &mut Table) -> [AttributeId; 8] {
     ATTRIBUTES.map(|(name, unit)| {
@@ -70,4 +65,16 @@ pub fn define(table: &mut Table) -> [AttributeId; 8] {
         let attribute = Attribute { name, unit, kind: Kind::Number, threshold, provider };
         table.define(attribute).expect("nobody else has these names")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_say_is_kept_for_them() {
+        let own = ATTRIBUTES.map(|(name, _)| name.to_owned());
+        let told = told().map(|attribute| attribute.name);
+        assert_eq!(own.into_iter().chain(told).collect::<Vec<_>>(), crate::words::OF_RUN);
+    }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::catalogue;
 use crate::value::Kind;
+use crate::words;
 
 /// Maximum number of attributes.
 pub const ATTRIBUTES_MAX: usize = 4096;
@@ -140,7 +141,7 @@ impl Registry {
         {
             return Err(Refusal::Owned { name: attribute.name, owner });
         }
-        if crate::expression::is_reserved(&attribute.name) {
+        if words::is_reserved(&attribute.name) {
             return Err(Refusal::Reserved(attribute.name));
         }
         if self.attributes.len() == ATTRIBUTES_MAX {
@@ -207,7 +208,7 @@ fn owner(name: &str) -> Option<String> {
     if let Some(built_in) = catalogue::of(name) {
         return Some(built_in.provider.to_owned());
     }
-    crate::of_run::is_told(name).then(|| crate::of_run::PROVIDER.to_owned())
+    words::OF_RUN.contains(&name).then(|| words::RUN.to_owned())
 }
 
 pub(crate) fn described(attribute: &Attribute) -> String {

@@ -19,7 +19,6 @@ pub use evaluate::Row;
 pub(crate) use evaluate::age_s;
 pub use limits::{BYTES_MAX, DEPTH_MAX, OPERATORS_MAX};
 pub use types::Aggregate;
-pub(crate) use types::is_reserved;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use super::units;
 use crate::catalogue;
 use crate::registry::{AttributeId, Registry, instance_name};
 use crate::value::Kind;
+use crate::words::FUNCTIONS;
 
 /// A term of known type.
 #[derive(Debug, Clone)]
@@ -102,17 +103,6 @@ const AGGREGATES: [(&str, Aggregate); 5] = [
     ("lowest", Aggregate::Lowest),
     ("highest", Aggregate::Highest),
 ];
-
-const FUNCTIONS: [&str; 12] = [
-    "has", "age", "min", "max", "abs", "floor", "ceil", "count", "sum", "mean", "lowest", "highest",
-];
-
-/// Whether a name without an instance means something else than an attribute.
-pub(crate) fn is_reserved(name: &str) -> bool {
-    let words =
-        ["node", "run", "state", "true", "false", "and", "or", "not", crate::catalogue::FAULTS];
-    FUNCTIONS.contains(&name) || words.contains(&name)
-}
 
 /// What a term asks for.
 #[derive(Debug, Default)]
