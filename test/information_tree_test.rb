@@ -226,7 +226,7 @@ HOSTS.sub('name = "rack"', 'name = "cage"').sub("echo rack", "echo cage").sub("e
     top = serve("top", "-F", "none")
     assert_equal "200", post(top, "/v1/sources/one?session=1&validity=1d", frame("below")).code
     answer = post(top, "/v1/sources/two?session=1&validity=1s", frame("below"))
-    assert_equal ["409", "the frame has a node that another source tells of"],
+    assert_equal ["409", "the frame has the node \"below\", which another source tells of"],
                  [answer.code, JSON.parse(answer.body).dig("error", "message")]
     assert_equal "200", post(top, "/v1/sources/two?session=1&validity=1s", frame("else")).code
     assert_equal "409", post(top, "/v1/sources/two?session=2&validity=1s", "").code, "a session begins with everything"

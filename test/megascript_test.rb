@@ -56,6 +56,13 @@ class MegascriptTest < Minitest::Test
     end
   end
 
+  def test_a_folder_that_cannot_be_written_is_told_at_the_line_of_the_program
+    program("File.write('.rakuda', '')\n#{EXAMPLE}") do |out, status|
+      refute status.success?
+      assert_match(/\A\S+:\d+:in .*Scheduler\.run: the Rakefile of the run cannot be written into \.rakuda/, out.lines.first)
+    end
+  end
+
   def test_mistakes_are_told_with_their_place
     mistakes = {
       "Scheduler.run" => "there is nothing to run",
@@ -117,7 +124,7 @@ class MegascriptTest < Minitest::Test
       include MegaScript
       File.write("seed", "3") unless File.exist?("seed")
       first = Task.new("echo first >> log")
-      sim = Task.new("seq $(cat seed)", after: ["seed", first])
+      sim = Task.new("seq $(cat seed)", after: "seed")
       sum = Task.new("awk '{ s += $1 } END { print s }' > sum.txt", file: "sum.txt", cost: 2)
       plot = Task.new("sed s/^/plot:/ sum.txt > plot.txt; echo plotted >> log", file: "plot.txt", after: sum)
       s = Stream.new

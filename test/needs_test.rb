@@ -115,7 +115,8 @@ class NeedsTest < Minitest::Test
       "resource: :fpga" => "1 fpga, but this run has none (give it: --resource fpga=N)" }.each do |needed, text|
       rakuda("task(:other) { puts 1 }\nneeds #{needed}\ntask(:big) { puts 2 }\ntask(default: %w[other big])",
              "-j2", "--memory", "8G", "--resource", "gpu=1") do |run|
-        assert_equal [1, "", "Rakefile:2: needs: task big asks for #{text}\n"], [run.status, run.out, run.err]
+        instead = "by `desc` in the place of `needs` it would run all the same"
+        assert_equal [1, "", "Rakefile:2: needs: task big asks for #{text}; #{instead}\n"], [run.status, run.out, run.err]
       end
     end
     rakuda("desc 'memory=900G'\ntask(:big) { puts 2 }\ntask(default: :big)", "-j2", "--memory", "8G") do |run|

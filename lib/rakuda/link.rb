@@ -178,8 +178,17 @@ module Rakuda
     def read
       @socket.readpartial(READ_BYTES, @input)
       @unpacker.feed(@input)
-    rescue EOFError, Errno::ECONNRESET
-      raise EngineLost, "the engine (rakudad) ended unexpectedly"
+    rescue EOFError, Errno::ECONNRESET => e
+      raise why_lost(e)
+    end
+
+    # What the engine has said last, before its end was noticed, is why it has ended.
+    # @param error [SystemCallError, EOFError]
+    # @return [Exception]
+    def why_lost(error)
+      return error.cause if error.cause.is_a?(ConfigurationError)
+
+      EngineLost.new("the engine (rakudad) ended unexpectedly")
     end
 
     # A MessagePack str when the bytes are ASCII, else a bin: never converted, whatever the encoding.
@@ -210,8 +219,8 @@ module Rakuda
       bytes = @interjection
       @interjection = nil
       write(bytes)
-    rescue Errno::EPIPE, Errno::ECONNRESET
-      raise EngineLost, "the engine (rakudad) ended unexpectedly"
+    rescue Errno::EPIPE, Errno::ECONNRESET => e
+      raise why_lost(e)
     ensure
       @writing = false
     end

@@ -230,15 +230,17 @@ module MegaScript
     # @param options [Array<String>]
     # @return [Integer] the exit status
     def run(options)
-      path = write
+      path = written
       command = RAKUDA.start_with?("/") && File.executable?(RAKUDA) ? [RAKUDA] : [RbConfig.ruby, RAKUDA]
       mark = File.expand_path(path.sub(/\.rake\z/, ".began"))
       FileUtils.rm_f(mark)
       told = JSON.generate("command" => command_of_program, "mark" => mark)
-      Child.new([{ "RAKUDA_MEGASCRIPT" => told }, *command, "-f", path, *options]).run
-    ensure
-      @ran = File.exist?(mark)
-      FileUtils.rm_f(mark)
+      begin
+        Child.new([{ "RAKUDA_MEGASCRIPT" => told }, *command, "-f", path, *options]).run
+      ensure
+        @ran = File.exist?(mark)
+        FileUtils.rm_f(mark)
+      end
     end
 
     # @return [Boolean] whether tasks were run, and not only a question answered
@@ -255,6 +257,15 @@ module MegaScript
     end
 
     private
+
+    # @return [String] the Rakefile
+    # @raise [Error] when there is no place for it
+    def written
+      write
+    rescue SystemCallError => e
+      MegaScript.fail_with(Error, "#{MegaScript.place}: Scheduler.run: the Rakefile of the run cannot be written into " \
+                                  "#{FOLDER}, below the folder in which the program was started: #{e.message}")
+    end
 
     # With what the environment has said.
     def command_of_program

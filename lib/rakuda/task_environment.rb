@@ -116,7 +116,7 @@ module Rakuda
         @digest = Digest::SHA256.hexdigest(content)[0, 16]
         folder = File.join(@folder, ".rakuda", "env")
         name = File.join(folder, "#{@kind}-#{@digest}.sh")
-        write(folder, name) unless File.exist?(name)
+        write(folder, name)
         @read = [name, *read_by_script.map { |one| File.expand_path(one, @folder) }.select { |one| below(one) }]
         name
       end
@@ -150,14 +150,18 @@ module Rakuda
       @names.first.start_with?("/") ? named_there(path) : Shellwords.escape(@names.first)
     end
 
-    # So that who looks for it sees all of it or nothing.
+    # So that who looks for it sees all of it or nothing. What an earlier version has written is written anew: it says other
+    # things when it fails.
     def write(folder, name)
+      text = "#!/bin/sh\n# Made by rakuda for `needs env: #{@kind} #{@names.join(" ")}`. Usage: sh THIS 'LINE', or " \
+             "sh THIS -- PROGRAM ARGUMENT ...\n#{send("#{@kind}_script")}"
+      return if File.exist?(name) && File.read(name) == text
+
       FileUtils.mkdir_p(folder)
       ignore = File.join(@folder, ".rakuda", ".gitignore")
       File.write(ignore, "*\n") unless File.exist?(ignore)
       new = "#{name}.#{Process.pid}"
-      File.write(new, "#!/bin/sh\n# Made by rakuda for `needs env: #{@kind} #{@names.join(" ")}`. Usage: sh THIS 'LINE', or " \
-                      "sh THIS -- PROGRAM ARGUMENT ...\n#{send("#{@kind}_script")}")
+      File.write(new, text)
       File.rename(new, name)
     end
 

@@ -5,6 +5,7 @@
 
 require "minitest/autorun"
 require "open3"
+require "pty"
 require "tmpdir"
 require "fileutils"
 
@@ -38,6 +39,22 @@ class BadInputTest < Minitest::Test
     run_rakuda("task(:default) { puts 1 }", "-F", "hosts")
     assert_equal [1, 1], [@status.exitstatus, @err.lines.size], @err
     refute_match(/Error|refused/, @err)
+  end
+
+  # The display has something to say to the engine when it is taken away.
+  def test_a_mistake_that_the_engine_finds_is_told_on_a_terminal_too
+    File.write(File.join(@directory, "Rakefile"), "task(:default) { puts 1 }\n")
+    said = +""
+    begin
+      PTY.spawn(RAKUDA, "-F", "nofile", chdir: @directory) do |output, _, pid|
+        loop { said << output.readpartial(4096) }
+      rescue Errno::EIO
+        @status = Process.wait2(pid).last
+      end
+    end
+    assert_match(/rakuda: failed to read the host file \S+nofile: /, said)
+    refute_match(/ended unexpectedly|Error/, said)
+    assert_equal 1, @status.exitstatus
   end
 
   # Whoever opens a named pipe waits for the other side, and hears no signal meanwhile.

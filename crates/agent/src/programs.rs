@@ -37,6 +37,8 @@ static SEARCHING: Mutex<()> = Mutex::new(());
 
 /// Maximum length of what is kept of a program's standard error, bytes: its end, in which it says why it fails.
 const ERRORS_BYTES_MAX: usize = 4096;
+/// What a pipe holds, bytes.
+const PIPE_BYTES: usize = 64 << 10;
 /// Maximum length of its last line, as it is told.
 const SAID_CHARS_MAX: usize = 200;
 
@@ -267,8 +269,11 @@ impl Reading<'_> {
             while has_more(self.output.as_ref()) {
                 self.read(on_line)?;
             }
-            while has_more(self.errors.as_ref()) {
-                self.hear();
+            // As much as a pipe holds: something that it has left may write on.
+            for _ in 0..PIPE_BYTES / ERRORS_BYTES_MAX {
+                if has_more(self.errors.as_ref()) {
+                    self.hear();
+                }
             }
         }
         Ok(self.output.is_none() && self.ended_ns.is_some())

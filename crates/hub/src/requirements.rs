@@ -31,7 +31,10 @@ impl Shortages<'_> {
         let text = match (refused, place) {
             (true, place) => {
                 let place = place.map_or(String::new(), |place| format!("{place}: "));
-                format!("{place}needs: task {task} asks for {asked}, but {there}")
+                format!(
+                    "{place}needs: task {task} asks for {asked}, but {there}; by `desc` in the place of `needs` it would \
+                     run all the same"
+                )
             }
             (false, Some(place)) => {
                 format!("task {task} ({place}) asks for {asked}, but {there}; {instead}")
@@ -201,7 +204,10 @@ mod tests {
         let texts: Vec<_> = refused.map(|shortage| shortage.text.as_str()).collect();
         assert_eq!(
             texts,
-            ["Rakefile:3: needs: task big asks for 9 cores, but this run has 4 (-j)"]
+            [
+                "Rakefile:3: needs: task big asks for 9 cores, but this run has 4 (-j); by `desc` in the place of `needs` it \
+              would run all the same"
+            ]
         );
     }
 

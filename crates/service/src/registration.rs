@@ -20,7 +20,7 @@ use crate::client::{Channel, Client, ClientError};
 use crate::http::{encoded, next_part};
 use crate::sampling::moment;
 use crate::service::Service;
-use crate::sources::Wish;
+use crate::sources::{TWICE, Wish};
 
 /// What is found at the same time is told together: findings are waited for so long.
 const BATCH: Duration = Duration::from_millis(50);
@@ -57,14 +57,21 @@ pub(crate) async fn serve(
 ) {
     let mut sender = Sender::new(SILENCE_NS).telling_samples();
     let mut said = None;
+    let mut id = rakuda_agent::processes::random();
     loop {
         let is_told = RefCell::new(false);
-        let mut session = Session::new(&service, &registration);
+        let mut session = Session::new(&service, &registration, id);
         let on_told = || *is_told.borrow_mut() = true;
         let error = match session.serve(&mut sender, &on_told, &mut ended).await {
             Ok(()) => return,
             Err(error) => error,
         };
+        // Whoever has lost its name to another one is known by its session, and does not take it back.
+        let is_taken =
+            matches!(&error, ClientError::Refused { message, .. } if message.starts_with(TWICE));
+        if !is_taken {
+            id = rakuda_agent::processes::random();
+        }
         let what = error.to_string();
         if is_told.into_inner() {
             said = None;
@@ -88,18 +95,18 @@ struct Session<'a> {
     path: String,
     /// The last wish that was fulfilled.
     answered: u64,
+    /// The other one has heard of it.
+    has_begun: bool,
 }
 
 impl<'a> Session<'a> {
-    fn new(service: &'a Rc<Service>, registration: &'a Registration) -> Self {
+    fn new(service: &'a Rc<Service>, registration: &'a Registration, id: u64) -> Self {
         let beat = registration.period.clamp(BEAT_MIN, BEAT_MAX);
         let validity = (BEATS * beat).max(VALIDITY_MIN);
-        let (name, session) = (encoded(&registration.name), rakuda_agent::processes::random());
-        let path = format!(
-            "/v1/sources/{name}?session={session:016x}&validity={}ms",
-            validity.as_millis()
-        );
-        Self { service, registration, beat, path, answered: 0 }
+        let name = encoded(&registration.name);
+        let path =
+            format!("/v1/sources/{name}?session={id:016x}&validity={}ms", validity.as_millis());
+        Self { service, registration, beat, path, answered: 0, has_begun: false }
     }
 
     async fn serve(
@@ -146,22 +153,25 @@ impl<'a> Session<'a> {
 
     /// Tells what is new, or only that this service is there.
     async fn tell(
-        &self,
+        &mut self,
         channel: &mut Channel,
         sender: &mut Sender,
         is_last: bool,
     ) -> Result<(), ClientError> {
         let now = moment().now;
         let frame = self.service.look(|table| sender.take(table, now)).unwrap_or_default();
+        let begins = if self.has_begun { "" } else { "&begins=true" };
         let last = if is_last { "&last=true" } else { "" };
-        let path = format!("{}&answered={}{last}", self.path, self.answered);
+        let path = format!("{}&answered={}{begins}{last}", self.path, self.answered);
         let answer = async {
             let mut answer = channel.ask(Method::POST, &path, "*/*", frame.into()).await?;
             let text = channel.rest(&mut answer).await?;
             Channel::good(&answer, &text)
         };
         let answer = timeout(ANSWER_TIME, answer).await;
-        answer.map_err(|_| self.registration.client.silent())?
+        answer.map_err(|_| self.registration.client.silent())??;
+        self.has_begun = true;
+        Ok(())
     }
 
     async fn wishes(&self) -> Result<Wishes, ClientError> {

@@ -569,6 +569,7 @@ impl Service {
                 session: of("session").filter(|it| !it.is_empty())?.to_owned(),
                 validity_ns: rakuda_info::duration_ns(of("validity")?)?,
                 answered: of("answered").map_or(Some(0), |number| number.parse().ok())?,
+                begins: of("begins").is_some(),
                 is_last: of("last").is_some(),
             })
         })();

@@ -19,6 +19,9 @@ const SOURCES_MAX: usize = 1024;
 /// A service that has been silent for so many times its validity is taken to be gone, and forgotten.
 const GONE_AFTER: u64 = 10;
 
+/// How the words begin in which a service is told that another one has its name.
+pub(crate) const TWICE: &str = "another service is called ";
+
 /// Why what a service says was not taken.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Refused {
@@ -26,7 +29,7 @@ pub(crate) enum Refused {
     #[error("{0}")]
     Frame(#[from] FrameError),
     /// It has had this name before another one took it, and is there: neither is to have it in turns.
-    #[error("another service is called {0:?}, too: give one of them another name with --name")]
+    #[error("{TWICE}{0:?}, too: give one of them another name with --name")]
     Twice(String),
     /// There are too many.
     #[error("{SOURCES_MAX} services have registered and are there, which is the most")]
@@ -49,6 +52,8 @@ pub(crate) struct Said {
     pub validity_ns: u64,
     /// The last wish that it has fulfilled.
     pub answered: u64,
+    /// It is the first one of its session: what it does not tell, it does not have.
+    pub begins: bool,
     /// It is the last one: the service ends.
     pub is_last: bool,
 }
@@ -57,6 +62,8 @@ struct Source {
     session: String,
     /// That before it.
     before: Option<String>,
+    /// Its first word has come.
+    has_begun: bool,
     receiver: Receiver,
     heard: Time,
     validity_ns: u64,
@@ -94,6 +101,7 @@ impl Sources {
         let source = all.entry(name.to_owned()).or_insert_with(|| Source {
             session: said.session.clone(),
             before: None,
+            has_begun: false,
             receiver: Receiver::new(),
             heard: now,
             validity_ns: said.validity_ns,
@@ -107,8 +115,10 @@ impl Sources {
         if source.session != said.session {
             source.before = Some(std::mem::replace(&mut source.session, said.session.clone()));
             source.receiver = Receiver::new();
+            source.has_begun = false;
         }
-        if source.receiver.nodes().is_empty() && frame.is_empty() {
+        source.has_begun |= said.begins || !frame.is_empty();
+        if !source.has_begun {
             return Err(FrameError::Gap { expected: 1, found: 0 }.into());
         }
         for (node, state) in source.before_silence.take().into_iter().flatten() {
@@ -294,7 +304,8 @@ mod tests {
         }
 
         fn said(&self, answered: u64) -> Said {
-            Said { session: self.session.to_owned(), validity_ns: 3 * S, answered, is_last: false }
+            let session = self.session.to_owned();
+            Said { session, validity_ns: 3 * S, answered, begins: false, is_last: false }
         }
     }
 
@@ -346,6 +357,17 @@ mod tests {
         above.sources.note_silence(&mut above.table, Time(44 * S));
         above.hear("one", &mut below, 0, Time(45 * S)).unwrap();
         assert_eq!(above.states(), "a:up b:down", "a word is enough from who was not gone");
+    }
+
+    #[test]
+    fn an_index_without_nodes_is_there_once_it_has_begun() {
+        let (mut above, below) = (Above::default(), Below::new("1", &[]));
+        let mut take =
+            |said: Said| above.sources.take("index", &said, b"", &mut above.table, Time(0));
+        let gap = Err(Refused::Frame(FrameError::Gap { expected: 1, found: 0 }));
+        assert_eq!(take(below.said(0)), gap, "it may have told more to one that has forgotten it");
+        assert_eq!(take(Said { begins: true, ..below.said(0) }), Ok(()));
+        assert_eq!(take(below.said(0)), Ok(()));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rakuda_record::summary::streams::StreamState;
 use rakuda_record::sync::SyncFigures;
 use serde_json::{Value, json};
 
-use super::journal_tasks::{Ended, Words, ended, running};
+use super::journal_tasks::{Ended, Words, ended, fits, running};
 use super::place::Place;
 use super::{live, report};
 
@@ -132,7 +132,8 @@ impl Feed {
         let tasks = run.tasks.iter().flatten();
         let failed: Vec<u32> = tasks
             .filter(|task| {
-                fate(task) == Fate::Failed && words.fit([task.defined.name.to_display().as_str()])
+                let fit = |last| fits(run, task, last, words);
+                fate(task) == Fate::Failed && task.attempts.last().is_some_and(fit)
             })
             .map(|task| task.defined.task)
             .collect();

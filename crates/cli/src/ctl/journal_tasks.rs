@@ -100,12 +100,10 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
     }
     found.sort_by_key(latest);
     let told = found.into_iter().filter_map(|(_, task, last)| {
-        let (name, node) = (task.defined.name.to_display(), node(run, last));
-        let lines: Vec<String> = commands(run, last).map(line).collect();
-        let texts = [name.as_str(), node.as_str()].into_iter();
-        if !words.fit(texts.chain(lines.iter().map(String::as_str))) {
+        if !fits(run, task, last, words) {
             return None;
         }
+        let (name, node) = (task.defined.name.to_display(), node(run, last));
         let is_bad = fate(task) == Fate::Failed;
         let status = || commands(run, last).filter_map(exit_of).next_back();
         let how = if is_bad {
@@ -116,6 +114,17 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
         Some(Ended { name, node, took_ns: last.run_ns(run), how, is_bad })
     });
     told.take(ENDED_MAX).collect()
+}
+
+/// Whether the words fit a task by its name, the node of an attempt, or that one's commands.
+pub fn fits(run: &Run, task: &Task, attempt: &Attempt, words: &Words) -> bool {
+    if words.is_empty() {
+        return true;
+    }
+    let (name, node) = (task.defined.name.to_display(), node(run, attempt));
+    let lines: Vec<String> = commands(run, attempt).map(line).collect();
+    let texts = [name.as_str(), node.as_str()].into_iter();
+    words.fit(texts.chain(lines.iter().map(String::as_str)))
 }
 
 fn commands<'a>(

@@ -16,7 +16,8 @@ use alloc::vec::Vec;
 impl Scheduler {
     /// Whether what a task depends on may count for files of others, as it prints into a stream.
     pub(crate) fn feeds_others(&self, id: TaskId) -> bool {
-        self.gangs.of(id).is_some_and(|gang| !self.gangs.all[gang].streams.is_empty())
+        let writes = |stream: &StreamEnds| stream.writers.contains(&id);
+        self.gangs.of(id).is_some_and(|gang| self.gangs.all[gang].streams.iter().any(writes))
     }
 
     /// Files of a gang that are up to date but for what is upstream of them, by number. All its tasks are decided.

@@ -360,12 +360,13 @@ fn units_operators_and_aliases_mean_what_they_say() {
 #[test]
 fn what_has_different_units_is_not_compared_or_added() {
     for (source, why) in [
-        ("mem_available > 1h", "bytes are compared with a time"),
-        ("load1 < 2s", "a number without a unit is compared with a time"),
-        ("cpu_idle + 1GiB > 1", "per cent is added to bytes"),
-        ("uptime - mem_total > 0", "a time is reckoned against bytes"),
-        ("fs_free('/nowhere') > 5min", "bytes are compared with a time"),
-        ("age(load1) > mem_free", "a time is compared with bytes"),
+        ("mem_available > 1h", "bytes and a time cannot be compared"),
+        ("load1 < 2s", "a number without a unit and a time cannot be compared"),
+        ("cpu_idle + 1GiB > 1", "per cent and bytes cannot be added"),
+        ("uptime - mem_total > 0", "a time and bytes cannot be subtracted"),
+        ("fs_free('/nowhere') > 5min", "bytes and a time cannot be compared"),
+        ("age(load1) > mem_free", "a time and bytes cannot be compared"),
+        ("min(5s, mem_free) > 1", "a time and bytes cannot be compared"),
     ] {
         let told = said(source);
         assert!(told.contains(why) && told.contains("8GiB and 5MB are bytes"), "{source}: {told}");
@@ -379,6 +380,9 @@ fn what_has_different_units_is_not_compared_or_added() {
         ("disk_read('sda') + 1MB", "B/s"),
         ("load1 / 2", ""),
         ("max(0, cpu_idle)", "%"),
+        ("-2 * mem_free", "B"),
+        ("1MiB * load1 + 5s", ""),
+        ("min(mem_free, load1 * load5)", ""),
     ] {
         assert_eq!(Expression::new(source, &registry).unwrap().unit(), unit, "{source}");
     }

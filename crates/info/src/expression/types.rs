@@ -258,7 +258,7 @@ fn binary(
     let both = |order| comparison(order, left, right, position, registry).map(Term::Truth);
     let two = |arithmetic| -> Result<Term> {
         if matches!(arithmetic, Arithmetic::Add | Arithmetic::Subtract) {
-            let verb = if arithmetic == Arithmetic::Add { "added to" } else { "reckoned against" };
+            let verb = if arithmetic == Arithmetic::Add { "added" } else { "subtracted" };
             units::agree(left, right, position, verb, registry)?;
         }
         let (left, right) = (number(left, registry)?, number(right, registry)?);
@@ -301,7 +301,7 @@ fn comparison(
 ) -> Result<Truth> {
     match (resolve(left, registry)?, resolve(right, registry)?) {
         (Term::Number(one), Term::Number(other)) => {
-            units::agree(left, right, position, "compared with", registry)?;
+            units::agree(left, right, position, "compared", registry)?;
             Ok(Truth::Compare(order, one, other))
         }
         (Term::Text(left), Term::Text(right)) => match order {
@@ -417,6 +417,9 @@ fn call(name: &str, arguments: &[Tree], position: usize, registry: &Registry) ->
     let several = || -> Result<Vec<Number>> {
         if arguments.is_empty() {
             return Err(wrong_count(name, position, "at least one", 0));
+        }
+        for pair in arguments.windows(2) {
+            units::agree(&pair[0], &pair[1], position, "compared", registry)?;
         }
         arguments.iter().map(|argument| number(argument, registry)).collect()
     };

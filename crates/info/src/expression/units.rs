@@ -17,8 +17,12 @@ pub(super) fn unit(tree: &Tree, registry: &Registry) -> Option<String> {
         Node::Negative(inner) => unit(inner, registry),
         Node::Call(name, arguments) => match (name.as_str(), arguments.as_slice()) {
             ("age", _) => Some("s".to_owned()),
-            ("min" | "max" | "abs" | "floor" | "ceil", all) => {
-                all.iter().find_map(|argument| unit(argument, registry))
+            ("min" | "max" | "abs" | "floor" | "ceil", [first, others @ ..]) => {
+                others.iter().fold(unit(first, registry), |all, other| match all {
+                    Some(all) if is_bare(other) || unit(other, registry).is_some() => Some(all),
+                    None if is_bare(first) => unit(other, registry),
+                    Some(_) | None => None,
+                })
             }
             (family, [Tree { node: Node::Text(instance), .. }]) => {
                 let family = catalogue::alias(family).unwrap_or(family);
@@ -26,18 +30,29 @@ pub(super) fn unit(tree: &Tree, registry: &Registry) -> Option<String> {
             }
             _ => None,
         },
-        Node::Binary("+" | "-" | "%", left, right) => {
-            unit(left, registry).or_else(|| unit(right, registry))
-        }
-        Node::Binary("*", left, right) => match (&left.node, &right.node) {
-            (Node::Number(_, None), _) => unit(right, registry),
-            (_, Node::Number(_, None)) => unit(left, registry),
-            _ => None,
-        },
-        Node::Binary("/", left, right) if matches!(right.node, Node::Number(_, None)) => {
-            unit(left, registry)
-        }
+        Node::Binary("+" | "-" | "%", left, right) => beside(left, right, registry),
+        Node::Binary("*", left, right) if is_bare(left) => unit(right, registry),
+        Node::Binary("*" | "/", left, right) if is_bare(right) => unit(left, registry),
         Node::Binary(..) | Node::Text(_) | Node::Truth(_) | Node::Not(_) => None,
+    }
+}
+
+/// Of two that stand beside each other: a bare number is of what the other one is.
+fn beside(left: &Tree, right: &Tree, registry: &Registry) -> Option<String> {
+    match (unit(left, registry), unit(right, registry)) {
+        (Some(unit), Some(_)) => Some(unit),
+        (Some(unit), None) if is_bare(right) => Some(unit),
+        (None, Some(unit)) if is_bare(left) => Some(unit),
+        _ => None,
+    }
+}
+
+/// A number of the expression without a unit.
+fn is_bare(tree: &Tree) -> bool {
+    match &tree.node {
+        Node::Number(_, unit) => unit.is_none(),
+        Node::Negative(inner) => is_bare(inner),
+        _ => false,
     }
 }
 
@@ -75,8 +90,7 @@ pub(super) fn agree(
     };
     match (noun(left), noun(right)) {
         (Some(one), Some(other)) if one != other => {
-            let message =
-                format!("{one} {} {verb} {other}", if one == "bytes" { "are" } else { "is" });
+            let message = format!("{one} and {other} cannot be {verb}");
             Err(ExpressionError::new(position, message)
                 .hint("8GiB and 5MB are bytes, 10s and 5min are times"))
         }

@@ -182,6 +182,9 @@ fn case<'a>(run: &Run, task: &'a Task) -> Option<Case<'a>> {
 }
 
 fn because(run: &Run, tasks: &[u32]) -> String {
+    if tasks.is_empty() {
+        return "abandoned, as what runs together with it came to nothing".to_owned();
+    }
     let names: Vec<String> = tasks.iter().map(|task| run.task_name(*task).to_display()).collect();
     format!("not run because of {}", names.join(", "))
 }

@@ -122,11 +122,15 @@ fn pairs<'a>(first: &'a [GroupSummary], second: &'a [GroupSummary]) -> Vec<Pair<
     let by_place: BTreeMap<&str, usize> = first
         .iter()
         .zip(0..)
-        .filter_map(|(row, index)| Some((row.group.location.as_deref()?, index)))
+        .filter_map(|(row, index)| Some((row.group.known_by()?, index)))
         .collect();
     for row in second {
-        let index = row.group.location.as_deref().and_then(|place| by_place.get(place).copied());
-        match index.filter(|&index| first[index].group.program == row.group.program) {
+        let index = row.group.known_by().and_then(|place| by_place.get(place).copied());
+        // Whatever most of several places run, they are one rule.
+        let is_same = |index: &usize| {
+            row.group.places.is_some() || first[*index].group.program == row.group.program
+        };
+        match index.filter(is_same) {
             Some(index) => {
                 matched[index] = Some(());
                 pairs.push(Pair { first: Some(&first[index]), second: Some(row) });

@@ -1,13 +1,13 @@
 //! Places of a Rakefile with one task each whose names are alike, taken as one rule. A Rakefile that a program has
 //! written has a line for each file, where its user would have written a rule; no table of a thousand rules tells more.
 //!
-//! It knows names, and the programs of first commands where they are known. It does not know times, or what rules are
-//! called.
+//! It knows names alone, so that a rule is the same from the first task to the last. It does not know programs, times,
+//! or what rules are called.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::run::{Run, Task};
-use crate::summary::groups::{first_program, is_rakes_own};
+use crate::summary::groups::is_rakes_own;
 
 /// Minimum number of places that are taken as one rule: fewer are read one by one.
 const PLACES_MIN: usize = 10;
@@ -32,66 +32,32 @@ pub struct Alike {
     places: BTreeMap<String, usize>,
 }
 
-/// A place with one task.
-struct Single {
-    place: String,
-    /// Of its first command, where that is known.
-    program: Option<String>,
-}
-
 impl Alike {
     /// Those of a run, of whose places that have not begun `awaited` tells.
     pub fn of(run: &Run, awaited: &[Awaited]) -> Self {
         let tasks = tasks_by_place(run);
         let many: BTreeSet<&str> =
             awaited.iter().filter(|it| it.total > 1).map(|it| it.place.as_str()).collect();
-        let mut singles: BTreeMap<String, Vec<Single>> = BTreeMap::new();
+        let mut singles: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (place, (count, task)) in &tasks {
             if *count == 1
                 && !many.contains(place.as_str())
                 && let Some(shape) = shape(&task.defined.name.to_display())
             {
-                let single = Single { place: place.clone(), program: first_program(run, task) };
-                singles.entry(shape).or_default().push(single);
+                singles.entry(shape).or_default().push(place.clone());
             }
         }
         for it in awaited.iter().filter(|it| it.total == 1 && !tasks.contains_key(&it.place)) {
             if let Some(shape) = it.pattern.as_deref().and_then(shape) {
-                let single = Single { place: it.place.clone(), program: None };
-                singles.entry(shape).or_default().push(single);
+                singles.entry(shape).or_default().push(it.place.clone());
             }
         }
         let mut alike = Self::default();
-        for (shape, singles) in singles {
-            alike.add(&shape, singles);
+        for (shape, places) in singles.into_iter().filter(|(_, it)| it.len() >= PLACES_MIN) {
+            alike.places.insert(shape.clone(), places.len());
+            alike.rule_of.extend(places.into_iter().map(|place| (place, shape.clone())));
         }
         alike
-    }
-
-    /// Those with the same program belong together; one of which none is known goes with most.
-    fn add(&mut self, shape: &str, singles: Vec<Single>) {
-        let mut by_program: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        let mut unknown = Vec::new();
-        for Single { place, program } in singles {
-            match program {
-                Some(program) => by_program.entry(program).or_default().push(place),
-                None => unknown.push(place),
-            }
-        }
-        let is_one = by_program.len() <= 1;
-        let most = by_program.values_mut().max_by_key(|places| places.len());
-        match most {
-            Some(most) => most.append(&mut unknown),
-            None => drop(by_program.insert(String::new(), unknown)),
-        }
-        for (program, places) in by_program {
-            if places.len() < PLACES_MIN {
-                continue;
-            }
-            let rule = if is_one { shape.to_owned() } else { format!("{shape} ({program})") };
-            self.places.insert(rule.clone(), places.len());
-            self.rule_of.extend(places.into_iter().map(|place| (place, rule.clone())));
-        }
     }
 
     /// What the rule of a place is known by, where that is one of several places.
@@ -129,14 +95,19 @@ fn tasks_by_place(run: &Run) -> BTreeMap<String, (usize, &Task)> {
     by_place
 }
 
-/// What names that are alike have in common: the folder and the extension of a file, `out/*.txt`; of a name without
-/// extension all but its numbers, `o/*`. None: it has neither, and is like no other.
+/// What names that are alike have in common: the folder and the extensions of a file, `out/*.sorted.bam`; of a name
+/// without extension all but its numbers, `o/*`. None: it has neither, and is like no other.
 fn shape(name: &str) -> Option<String> {
     let (folder, file) = name.split_at(name.rfind('/').map_or(0, |slash| slash + 1));
-    match file.rfind('.').filter(|&dot| dot > 0 && dot + 1 < file.len()) {
-        Some(dot) => Some(format!("{}*{}", without_numbers(folder), &file[dot..])),
-        None => Some(without_numbers(name)).filter(|shape| shape != name),
+    let mut parts: Vec<&str> = file.split('.').collect();
+    let is_extension =
+        |part: &&&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let count = parts.iter().skip(1).rev().take_while(is_extension).count();
+    if count == 0 || parts[0].is_empty() {
+        return Some(without_numbers(name)).filter(|shape| shape != name);
     }
+    let extensions = parts.split_off(parts.len() - count);
+    Some(format!("{}*.{}", without_numbers(folder), extensions.join(".")))
 }
 
 fn without_numbers(name: &str) -> String {
@@ -192,7 +163,9 @@ mod tests {
         let shape_of = |name| shape(name).unwrap_or_default();
         assert_eq!(shape_of("o/17"), "o/*");
         assert_eq!(shape_of("rule17:x"), "rule*:x");
-        assert_eq!(shape_of("out/SRR17_b.fq.gz"), "out/*.gz");
+        assert_eq!(shape_of("out/SRR17_b.fq.gz"), "out/*.fq.gz");
+        assert_eq!(shape_of("out/s1.2.sorted.bam"), "out/*.sorted.bam");
+        assert_eq!(shape_of("out/v1.7z"), "out/v*.*z");
         assert_eq!(shape_of("run12/a/main.o"), "run*/a/*.o");
         assert_eq!(shape_of("main.o"), "*.o");
         assert_eq!(shape("clean"), None);
@@ -211,23 +184,31 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_and_places_of_more_tasks_are_rules_of_their_own() {
+    fn rules_are_the_same_from_the_first_task_to_the_last() {
         let name = |number| format!("o/{number}.txt");
-        let mut tasks = named(12, name, Some("cp"));
-        tasks.extend(named(3, |number| name(number + 12), Some("gzip")));
-        tasks.push((name(15), None));
+        let (early, late) = (named(24, name, None), {
+            let mut tasks = named(12, name, Some("cp"));
+            tasks.extend(named(12, |number| name(number + 12), Some("gzip")));
+            tasks
+        });
+        for tasks in [early, late] {
+            let alike = Alike::of(&run(&tasks), &[]);
+            let all =
+                (0..24).all(|place| alike.rule_of(&format!("Rakefile:{place}")) == Some("o/*.txt"));
+            assert!(all && alike.places("o/*.txt") == 24);
+        }
+    }
+
+    #[test]
+    fn places_of_more_tasks_are_rules_of_their_own() {
+        let mut tasks = named(12, |number| format!("o/{number}.txt"), Some("cp"));
         tasks.push(("clean".to_owned(), None));
         let mut run = run(&tasks);
-        let alike = Alike::of(&run, &[]);
-        let rules: Vec<Option<&str>> =
-            (0..17).map(|place| alike.rule_of(&format!("Rakefile:{place}"))).collect();
-        let expected = |place| (place < 12 || place == 15).then_some("o/*.txt (cp)");
-        assert_eq!(rules, (0..17).map(expected).collect::<Vec<_>>());
-        // A second task of a place.
-        let second = r#"{"event":"task_defined","task":17,"name":"o/17.txt","kind":"file","action":true,"rule":0}"#;
+        assert_eq!(Alike::of(&run, &[]).rule_of("Rakefile:12"), None);
+        let second = r#"{"event":"task_defined","task":13,"name":"o/17.txt","kind":"file","action":true,"rule":0}"#;
         read_events(format!("{second}\n").as_bytes(), |event| run.add(event)).unwrap();
         assert_eq!(Alike::of(&run, &[]).rule_of("Rakefile:0"), None);
-        assert_eq!(Alike::of(&run, &[]).places("o/*.txt (cp)"), 12);
+        assert_eq!(Alike::of(&run, &[]).places("o/*.txt"), 11);
     }
 
     #[test]

@@ -38,10 +38,14 @@ pub struct Group {
 
 impl Group {
     /// What it is called: `map/*.bam`; with program and place, `map/*.bam (bwa, Rakefile:12)`, where
-    /// another has that pattern, too; without a pattern by these, `bwa (Rakefile:12)`.
+    /// another has that pattern, too, or its number of places; without a pattern by these, `bwa (Rakefile:12)`.
     pub fn label(&self) -> String {
         match (&self.pattern, self.ambiguous) {
             (Some(pattern), false) => pattern.clone(),
+            (Some(pattern), true) if self.places.is_some() => {
+                let places = self.places.as_ref().map_or(0, |(places, _)| *places);
+                format!("{pattern} ({places} places)")
+            }
             (Some(pattern), true) => {
                 let told: Vec<String> = self.program.iter().cloned().chain(self.place()).collect();
                 format!("{pattern} ({})", told.join(", "))
@@ -57,6 +61,11 @@ impl Group {
             Some(place) => format!("{program} ({place})"),
             None => program.to_owned(),
         }
+    }
+
+    /// What it is found by in another run: its place, or what several places have in common.
+    pub fn known_by(&self) -> Option<&str> {
+        self.places.as_ref().map(|(_, rule)| rule.as_str()).or(self.location.as_deref())
     }
 
     /// Its place, `Rakefile:12`, or the first and how many more.
@@ -100,6 +109,7 @@ impl Groups {
     pub fn of_live(run: &Run, awaited: &[Awaited]) -> Self {
         let alike = Alike::of(run, awaited);
         let mut groups = Self { list: Vec::new(), of_task: vec![0; run.tasks.len()], alike };
+        let first = first_places(run, &groups.alike);
         let mut numbers: BTreeMap<Key, u32> = BTreeMap::new();
         let mut seen: Vec<(Programs, Pattern)> = Vec::new();
         for task in run.tasks.iter().flatten().filter(|task| !task.attempts.is_empty()) {
@@ -118,7 +128,11 @@ impl Groups {
                     Some(rule) if is_rakes_own(task, &rule.location.0) => {
                         group.pattern = Some(DIRECTORY.to_owned());
                     }
-                    Some(rule) => group.location = Some(rule.location.to_display()),
+                    Some(rule) => {
+                        let first = together.as_ref().and_then(|together| first.get(together));
+                        let place = || rule.location.to_display();
+                        group.location = Some(first.cloned().unwrap_or_else(place));
+                    }
                     None => {}
                 }
                 group.places = together.map(|rule| (groups.alike.places(&rule), rule));
@@ -153,6 +167,19 @@ impl Groups {
     pub fn of_task(&self, task: u32) -> u32 {
         self.of_task[task as usize]
     }
+}
+
+/// Of each rule of several places the first of them in the Rakefile.
+fn first_places(run: &Run, alike: &Alike) -> BTreeMap<String, String> {
+    let mut first = BTreeMap::new();
+    if !alike.is_empty() {
+        for place in run.rules.iter().flatten().map(|rule| rule.location.to_display()) {
+            if let Some(rule) = alike.rule_of(&place) {
+                first.entry(rule.to_owned()).or_insert(place);
+            }
+        }
+    }
+    first
 }
 
 /// Whether a task is one that `directory` has made.

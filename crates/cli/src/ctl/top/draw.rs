@@ -439,7 +439,8 @@ fn told_keys(look: &Look, view: &View) -> Row {
         return (format!("/{words}: {running} running, {failed} failed   Esc shows all"), HEAD);
     }
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
-    (format!("q leave (the run goes on)   ? help   / look for tasks{choose}"), HEAD)
+    let leave = if look.live.is_some() { "q leave (the run goes on)" } else { "q leave" };
+    (format!("{leave}   ? help   / look for tasks{choose}"), HEAD)
 }
 
 /// Draws a look. Returns how many running tasks are seen at once.
