@@ -22,11 +22,11 @@ class TestRun
   ROOT = File.expand_path("..", __dir__)
   # Parts wait for the most part, so two cores have time for more than two.
   SHARDS = 3
-  # About what a part takes alone, in seconds: only the order is made of it. A part that is not here comes first.
+  # About what a part takes beside two others, in seconds: only the order is made of it. A part that is not here comes first.
   SECONDS = {
-    "test" => 250, "test/cluster/gfarm" => 200, "test/e2e" => 180, "test/testbed" => 130, "test/cluster" => 140,
-    "test/cluster/ssh" => 120, "test/cluster/staging" => 110, "test/cluster/slurm" => 90, "test/cluster/sites" => 90,
-    "test/examples" => 60
+    "test" => 420, "test/e2e" => 350, "test/cluster/ssh" => 340, "test/cluster/sites" => 290, "test/cluster/gfarm" => 270,
+    "test/iobench" => 240, "test/cluster" => 170, "test/cluster/staging" => 140, "test/cluster/slurm" => 120,
+    "test/testbed" => 70, "test/installation" => 50, "test/examples" => 50
   }.freeze
   ALONE = /^# Runs alone: /
   # Where one sees what a part has printed so far.
