@@ -86,10 +86,12 @@ module Rakuda
       RakeBridge.add_chain(exception, @planner.chain(number)) if task && !exception.is_a?(SystemExit)
     end
 
-    # The hub has refused a task. What its action ends with after that, if it runs, tells less.
+    # The hub has refused a task; what it says last counts, as more nodes may be there then. What the task's action ends with
+    # after that, if it runs, tells less.
     def add_refusal(number, task, exception)
+      (@refused ||= {}).delete(number)
       add(number, task, exception)
-      (@refused ||= {})[number] = true
+      @refused[number] = true
     end
 
     # The hub ends the action of a task because of others.

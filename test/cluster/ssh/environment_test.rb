@@ -42,7 +42,7 @@ class ClusterEnvironmentTest < ClusterHostsCase
   def test_a_module_that_a_host_does_not_have_fails_the_task_there
     result = inside("lacking")
     assert_equal 1, result.status
-    assert_match(%r{needs env: module load none/1 failed on host2}, result.err)
+    assert_match(%r{needs env: module none/1: module load none/1 failed, on host2}, result.err)
     assert_empty names("never")
   end
 

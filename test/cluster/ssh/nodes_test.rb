@@ -15,7 +15,7 @@ class ClusterNodesTest < ClusterHostsCase
     assert_match(/^default: failed after .+ on host\d\n  it was lost with 3 different nodes /, result.err)
     refute_match(/host\d was lost .+: 1 task runs again elsewhere\nrakuda: task default was lost/, result.err)
     story = ctl("story", "default")
-    assert_equal 3, story.scan(/attempt \d was lost with its node/).size, story
+    assert_equal 3, story.scan(/attempt \d was lost with its node after/).size, story
     assert_equal 2, story.scan(/; there will be another attempt$/).size, story
     assert_includes story, "failed: it was lost with 3 different nodes (#{names}) and is suspected of taking them down"
   end
