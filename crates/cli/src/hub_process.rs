@@ -4,7 +4,7 @@ use std::os::fd::FromRawFd as _;
 use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
-use rakuda_agent::{limits, orphans, processes, trees};
+use rakuda_agent::{limits, orphans, processes};
 use rakuda_hub::{Guard, RunEnding};
 
 /// Names the descriptor of the link to the front.
@@ -31,8 +31,6 @@ pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
     if !processes::die_with_parent(guard_process, libc::SIGCONT) || processes::is_closed(&guard) {
         anyhow::bail!("find the guard that started this process");
     }
-    let front_process = rustix::net::sockopt::socket_peercred(&stream).ok();
-    let front_process = front_process.map(|peer| i32::from(peer.pid.as_raw_nonzero()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -43,14 +41,6 @@ pub fn run(front: i32, guard: i32) -> anyhow::Result<i32> {
         let guard = Guard::new(guard_process, guard).context("set up the line to the guard")?;
         rakuda_hub::run(stream, guard).await.map_err(anyhow::Error::from)
     })?;
-    if ending == RunEnding::CutOff
-        && processes::parent() != guard_process
-        && let Some(mark) = processes::own_mark()
-    {
-        // Else the guard does it. The lock of the run's mark goes with this process: the next run waits for that.
-        trees::kill_all_below(&[]);
-        processes::kill_marked(&mark, front_process.as_slice());
-    }
     Ok(match ending {
         RunEnding::Goodbye => GOOD,
         RunEnding::Unsettled => UNSETTLED,

@@ -44,6 +44,11 @@ impl Guard {
         let _ = self.socket.as_ref().map(|socket| socket.try_write(bytes));
     }
 
+    /// Whether it is gone, so that nobody above this process ends what the run has left.
+    pub(crate) fn is_gone(&self) -> bool {
+        is_gone(self.process)
+    }
+
     /// Whether it is known how the front has ended: who waits for that again does not wait.
     pub(crate) fn has_told(&self) -> bool {
         self.front_status.is_some()

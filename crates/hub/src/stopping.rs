@@ -2,7 +2,7 @@
 //!
 //! What comes when is `rakuda_core::Stopping`'s business, and at the end of a run `rakuda_core::Shutdown`'s.
 
-use rakuda_agent::signals;
+use rakuda_agent::{processes, signals, trees};
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_cluster::{NodeEvent, NodeReport};
 use rakuda_core::{
@@ -173,9 +173,21 @@ impl Hub {
         self.end_attempts(reports).await;
         self.agents.signal_all(libc::SIGKILL);
         self.close_agents(true).await;
+        self.end_what_is_left();
         // Nobody is left who could be told that the record cannot be written.
         let _ = self.note_end(RunOutcome::Stopped);
         RunEnding::CutOff
+    }
+
+    /// Without a guard: also what no mark tells. The next run waits for the mark of this one, which is free when the
+    /// record is closed, and would kill this process then.
+    fn end_what_is_left(&self) {
+        if self.guard.is_gone() {
+            trees::kill_all_below(&[]);
+            if let Some(mark) = processes::own_mark() {
+                processes::kill_marked(&mark, self.front.as_slice());
+            }
+        }
     }
 
     /// Ends the commands that still run, within a second, and settles the targets of attempts
