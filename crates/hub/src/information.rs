@@ -12,7 +12,7 @@ use rakuda_agent::Sampled;
 use rakuda_agent::providers::ExternalProvider;
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{NodeId, Time};
-use rakuda_info::choice::folder_of;
+use rakuda_info::catalogue::folder_of;
 use rakuda_info::external::set_by_user;
 use rakuda_info::of_run;
 use rakuda_info::table::{NodeId as Row, State};

@@ -4,7 +4,7 @@
 //! size is in units of 2^20 bytes and a load is free processors times 100; those of node_exporter
 //! are in base units, as ours are.
 
-use crate::registry::{Attribute, Threshold};
+use crate::registry::{Attribute, Threshold, split_instance};
 use crate::value::Kind;
 
 /// An attribute, or a family of them, that Rakuda itself provides.
@@ -53,6 +53,12 @@ pub fn find(name: &str) -> Option<&'static BuiltIn> {
 /// That of an attribute's name, with or without an instance.
 pub fn of(name: &str) -> Option<&'static BuiltIn> {
     find(name.split_once('(').map_or(name, |(family, _)| family))
+}
+
+/// The folder whose file system an attribute of that name is of.
+pub fn folder_of(name: &str) -> Option<String> {
+    let (family, folder) = split_instance(name)?;
+    find(family).is_some_and(|it| it.provider == FILE_SYSTEMS).then_some(folder)
 }
 
 /// Whether a name is an instance of a family of which a node has told all that it has, or what is asked for, as soon as

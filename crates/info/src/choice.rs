@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use rakuda_core::Time;
 
-use crate::catalogue;
+use crate::catalogue::{self, folder_of};
 use crate::expression::{Expression, ExpressionError, Row, age_s};
 use crate::of_run;
 use crate::provider::NO_GPUS;
 use crate::query::QuestionError;
-use crate::registry::{Attribute, AttributeId, Registry, instance_name, split_instance};
+use crate::registry::{Attribute, AttributeId, Registry, instance_name};
 use crate::table::{NodeId, Table};
 use crate::value::Value;
 
@@ -401,14 +401,6 @@ impl Choice {
         });
         names.map(str::to_owned).collect()
     }
-}
-
-/// The folder whose file system an attribute of that name is of.
-pub fn folder_of(name: &str) -> Option<String> {
-    let (family, folder) = split_instance(name)?;
-    catalogue::find(family)
-        .is_some_and(|it| it.provider == catalogue::FILE_SYSTEMS)
-        .then_some(folder)
 }
 
 /// Why a clause is neither true nor false.

@@ -207,9 +207,11 @@ impl Expression {
         let Some(absent) = self.absent.iter().find(|name| registry.find(name).is_none()) else {
             return Value::undefined(PARTS);
         };
-        let is_folder =
-            crate::catalogue::of(absent).is_some_and(|it| it.provider == "file_systems");
-        let watched = if is_folder { "; --file-system has a folder watched" } else { "" };
+        let watched = if crate::catalogue::folder_of(absent).is_some() {
+            "; --file-system has a folder watched"
+        } else {
+            ""
+        };
         Value::undefined(format!("no node has said anything of {absent}{watched}"))
     }
 

@@ -30,6 +30,8 @@ pub struct Alike {
     rule_of: BTreeMap<String, String>,
     /// Of each such rule its places.
     places: BTreeMap<String, usize>,
+    /// Of each such rule the first of them in the Rakefile, by number.
+    first: BTreeMap<String, u32>,
 }
 
 impl Alike {
@@ -57,7 +59,20 @@ impl Alike {
             alike.places.insert(shape.clone(), places.len());
             alike.rule_of.extend(places.into_iter().map(|place| (place, shape.clone())));
         }
+        alike.note_first(run);
         alike
+    }
+
+    fn note_first(&mut self, run: &Run) {
+        if self.is_empty() {
+            return;
+        }
+        for (rule, number) in run.rules.iter().zip(0..) {
+            let place = rule.as_ref().map(|rule| rule.location.to_display());
+            if let Some(together) = place.and_then(|place| self.rule_of.get(&place)) {
+                self.first.entry(together.clone()).or_insert(number);
+            }
+        }
     }
 
     /// What the rule of a place is known by, where that is one of several places.
@@ -68,6 +83,11 @@ impl Alike {
     /// Whether each place is a rule.
     pub fn is_empty(&self) -> bool {
         self.rule_of.is_empty()
+    }
+
+    /// The first place of this rule.
+    pub fn first(&self, rule: &str) -> Option<u32> {
+        self.first.get(rule).copied()
     }
 
     /// How many places this rule has.

@@ -109,7 +109,6 @@ impl Groups {
     pub fn of_live(run: &Run, awaited: &[Awaited]) -> Self {
         let alike = Alike::of(run, awaited);
         let mut groups = Self { list: Vec::new(), of_task: vec![0; run.tasks.len()], alike };
-        let first = first_places(run, &groups.alike);
         let mut numbers: BTreeMap<Key, u32> = BTreeMap::new();
         let mut seen: Vec<(Programs, Pattern)> = Vec::new();
         for task in run.tasks.iter().flatten().filter(|task| !task.attempts.is_empty()) {
@@ -129,9 +128,9 @@ impl Groups {
                         group.pattern = Some(DIRECTORY.to_owned());
                     }
                     Some(rule) => {
-                        let first = together.as_ref().and_then(|together| first.get(together));
-                        let place = || rule.location.to_display();
-                        group.location = Some(first.cloned().unwrap_or_else(place));
+                        let first = together.as_ref().and_then(|it| groups.alike.first(it));
+                        let first = first.and_then(|first| run.rules[first as usize].as_ref());
+                        group.location = Some(first.unwrap_or(rule).location.to_display());
                     }
                     None => {}
                 }
@@ -167,19 +166,6 @@ impl Groups {
     pub fn of_task(&self, task: u32) -> u32 {
         self.of_task[task as usize]
     }
-}
-
-/// Of each rule of several places the first of them in the Rakefile.
-fn first_places(run: &Run, alike: &Alike) -> BTreeMap<String, String> {
-    let mut first = BTreeMap::new();
-    if !alike.is_empty() {
-        for place in run.rules.iter().flatten().map(|rule| rule.location.to_display()) {
-            if let Some(rule) = alike.rule_of(&place) {
-                first.entry(rule.to_owned()).or_insert(place);
-            }
-        }
-    }
-    first
 }
 
 /// Whether a task is one that `directory` has made.

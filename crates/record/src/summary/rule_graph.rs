@@ -182,10 +182,9 @@ impl RuleGraph {
 
 /// Of rules that are one because their places are alike: the first of them, and how many they are.
 fn first_rules(run: &Run, groups: &Groups) -> BTreeMap<u32, (u32, usize)> {
-    let mut first: BTreeMap<&str, u32> = BTreeMap::new();
     let rules = run.rules.iter().zip(0..).filter_map(|(rule, number)| {
         let together = groups.alike.rule_of(&rule.as_ref()?.location.to_display())?;
-        Some((number, (*first.entry(together).or_insert(number), groups.alike.places(together))))
+        Some((number, (groups.alike.first(together)?, groups.alike.places(together))))
     });
     rules.collect()
 }
