@@ -167,11 +167,11 @@ mod tests {
     #[test]
     fn only_what_has_changed_is_told() {
         let mut live = LiveRun::default();
-        let begun = r#"[0,"a.out","fit","n1","running",1,1.0,null,null,"fit a"]"#;
+        let begun = r#"[0,"a.out","fit","n1","running",1,1.0,null,null,"fit a",null]"#;
         assert_eq!(rows(&mut live, BEGUN), [begun]);
         assert_eq!(cores_busy(&live.run), 2);
         assert!(live.take_changed().is_empty());
-        let ended = r#"[0,"a.out","fit","n1","failed",1,1.0,3.0,"status 3","fit a"]"#;
+        let ended = r#"[0,"a.out","fit","n1","failed",1,1.0,3.0,"status 3","fit a",4.0]"#;
         assert_eq!(rows(&mut live, ENDED), [ended]);
         assert_eq!(cores_busy(&live.run), 0);
         let told = tables(&live.run, &Groups::of(&live.run), None);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::Run;
 use crate::report::data::fate_word;
-use crate::report::failures::line;
+use crate::report::failures::{failed_ns, line};
 use crate::report::node_name;
 use crate::run::Attempt;
 use crate::summary::groups::{Group, Groups};
@@ -32,8 +32,9 @@ pub fn start_ns(run: &Run) -> i64 {
     run.invocations.first().map_or(run.started.time_ns, |first| first.started_ns)
 }
 
-/// `[number, name, rule, node, status, attempts, start_s, wall_s, exit, command]`, with the rule's key; null is what is
-/// not known. None: nothing has happened to the task that a row could tell.
+/// `[number, name, rule, node, status, attempts, start_s, wall_s, exit, command, failed_s]`, with the rule's key; null is
+/// what is not known, `failed_s` of all but those that failed. Times count from the run's start. None: nothing has
+/// happened to the task that a row could tell.
 pub fn row(run: &Run, groups: &Groups, number: u32) -> Option<Value> {
     let task = run.tasks.get(number as usize)?.as_ref()?;
     let fate = fate(task);
@@ -42,7 +43,8 @@ pub fn row(run: &Run, groups: &Groups, number: u32) -> Option<Value> {
     }
     let counting = || task.attempts.iter().filter(|attempt| attempt.counts());
     let last: Option<&Attempt> = counting().next_back();
-    let seconds = |ns: i64| ns as f64 / 1e9;
+    let since_start = |ns: i64| (ns - start_ns(run)) as f64 / 1e9;
+    let failed = (fate == Fate::Failed).then(|| failed_ns(run, number)).flatten();
     let command = last.and_then(|attempt| telling_command(run, attempt));
     let rule = (!task.attempts.is_empty())
         .then(|| groups.list.get(groups.of_task(number) as usize).map(rule_key))
@@ -56,9 +58,10 @@ pub fn row(run: &Run, groups: &Groups, number: u32) -> Option<Value> {
         last.map(|attempt| node_name(run, attempt.started.node)),
         fate_word(fate),
         counting().count(),
-        last.map(|attempt| seconds(attempt.started.time_ns - start_ns(run))),
+        last.map(|attempt| since_start(attempt.started.time_ns)),
         ended.map(|attempt| attempt.run_ns(run) as f64 / 1e9),
         command.and_then(exit_of),
         text,
+        failed.map(since_start),
     ]))
 }

@@ -32,15 +32,14 @@ pub struct Failure {
 pub fn failures(report: &Report) -> Vec<Failure> {
     let told = |&task: &u32| failure(report.run, task, report.tails.get(&task).cloned());
     let mut failed = report.summary.failed.clone();
-    failed.sort_by_key(|&task| (failed_ns(report.run, task), task));
+    failed.sort_by_key(|&task| (failed_ns(report.run, task).unwrap_or(i64::MAX), task));
     failed.iter().filter_map(told).collect()
 }
 
-/// When the last attempt of a task ended; of one that did not, the end of time.
-fn failed_ns(run: &Run, task: u32) -> i64 {
-    let task = run.tasks.get(task as usize).and_then(Option::as_ref);
-    let ended = task.and_then(|task| task.attempts.last()?.ended.as_ref());
-    ended.map_or(i64::MAX, |ended| ended.time_ns)
+/// When the last attempt of a task ended, if it did: what failures are in the order of, here and on the live page.
+pub fn failed_ns(run: &Run, task: u32) -> Option<i64> {
+    let task = run.tasks.get(task as usize)?.as_ref()?;
+    Some(task.attempts.last()?.ended.as_ref()?.time_ns)
 }
 
 /// One of them; `tail` is what it printed last.

@@ -33,7 +33,7 @@
   }
 
   // ---- what is known of the run
-  const NUMBER = 0, NAME = 1, RULE = 2, NODE = 3, STATUS = 4, START = 6, WALL = 7, EXIT = 8, COMMAND = 9;
+  const NUMBER = 0, NAME = 1, RULE = 2, NODE = 3, STATUS = 4, START = 6, WALL = 7, EXIT = 8, COMMAND = 9, FAILED = 10;
   const rows = new Map();      // number of a task => its row
   const list = [];             // rows, in the order in which they came first; a row keeps its place
   const running = new Map(), failed = new Map();
@@ -331,7 +331,7 @@
   const boxes = new Map();
   const folded = element("details", null, null, "rest");
   const button = element("summary", folded), rest = element("div", folded), beyond = element("p", null, "", "soft");
-  const failed_s = (row) => row[START] + (row[WALL] || 0);
+  const failed_s = (row) => row[FAILED] ?? Infinity;
   function failureOf(row) {
     const box = element("details");
     element("span", element("summary", box, row[NAME]), row[EXIT] || "failed", "bad");
