@@ -67,6 +67,15 @@ class DocsTest < Minitest::Test
     assert_empty broken
   end
 
+  # No installation puts the engine into PATH: a page whose commands have it there says how it comes there.
+  def test_guide_does_not_run_the_engine_without_saying_where_it_is
+    lost = (["README.md"] + pages.grep(%r{\Adocs/guide/})).select do |page|
+      text = read(page)
+      text.match?(/^ {4}(?:.*[ $])?rakudad /) && !text.include?('export PATH="$PATH:$HOME/.local/lib/rakuda/libexec"')
+    end
+    assert_empty lost
+  end
+
   # Such a listing has all of its file but the comment at its head.
   def test_listings_of_examples_are_what_the_examples_hold
     listings = pages.flat_map { |page| read(page).scan(/^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/m) }

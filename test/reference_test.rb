@@ -12,7 +12,7 @@ class ReferenceTest < Minitest::Test
   end
 
   PAGES.each do |page|
-    define_method("test_#{page.gsub(/\W/, "_")}_can_be_followed") { Walk.new(self, page, forms: true).follow }
+    define_method("test_#{page.gsub(/\W/, "_")}_can_be_followed") { Walk.new(self, page, reference: true).follow }
   end
 
   def test_a_command_is_not_understood_whose_program_does_not_take_it

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a newcomer does with Rakuda as a package has installed it: the version, the first Rakefile of docs/guide/getting-started.md, twice,
+# What a newcomer does with Rakuda as a package has installed it: the version, the first Rakefile of README.md, twice,
 # a question about it, the manual pages, the completion of bash. tools/test-systems runs it in a chroot of each system.
 set -eu
 
@@ -15,7 +15,7 @@ fail() {
 rakuda --version
 rakudactl --version >/dev/null
 # The first Rakefile of the page: what is indented behind the comment that names the file, up to the next line of text.
-sed -n '/^<!-- file: Rakefile -->$/,/^[^ ]/ s/^    //p' /rakuda/docs/guide/getting-started.md > Rakefile
+sed -n '/^<!-- file: Rakefile -->$/,/^[^ ]/ s/^    //p' /rakuda/README.md > Rakefile
 echo one two three > ode.txt
 echo four five > song.txt
 rakuda -q

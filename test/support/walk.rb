@@ -11,13 +11,15 @@ require_relative "understood"
 # is compared with the page. Marks in the pages, which readers do not see:
 #
 #   <!-- folder -->        an empty folder begins
-#   <!-- in NAME -->       what follows is in the folder NAME below it
+#   <!-- files of: PAGE#SECTION -->  the files of a section of another page are here, to which a link leads
 #   <!-- checkout -->      what follows is in a copy of the checkout, whose engine is built already
+#   <!-- sources -->       from here on Rakuda's sources are in ~/rakuda
 #   <!-- machine: NAME --> from here on this machine is called so by the page
 #   <!-- port: N -->       from here on that port is one that is free here
 #   <!-- hosts -->         from here on every host is this machine, with a folder for temporary files of its own
-#   <!-- setup             the lines up to --> are run by the shell: what the page takes as given
+#   <!-- until: CONDITION -->  waits for what a command of the shell tells; a reader is slow enough
 #   <!-- file: NAME -->    the next block, indented or fenced, is that file
+#   <!-- typed -->         the lines of the next block are typed as they are, and print nothing
 #   <!-- status: N -->     the last command of the next block ends so
 #   <!-- labels -->        of what the next block prints only what lines begin with is compared, before its table
 #   <!-- numbers -->       of what the next block prints numbers are not compared, whatever their units
@@ -27,22 +29,33 @@ require_relative "understood"
 #   <!-- meanwhile -->     the only command of the next block runs beside what follows, and has ended well with the folder
 #   <!-- each -->          in the next table all commands of the last column are run, with RUN for the last run
 #   <!-- each but X -->    the same without those that match X
+#   <!-- each with A=b ... but X -->  likewise, with b for the word A
 #   <!-- tried -->         commands of the next block, which are all of its lines when none begins with `$ `, end well; what they
 #                          print is not compared
 #   <!-- understood -->    the lines of the next block are commands that are not run: their programs take them (understood.rb)
 #   <!-- not run: WHY -->  the next block is not run
 #
 # A block with lines that begin with `$ ` is run; an indented one that is neither run nor a file needs the last of these
-# marks. In pages of the reference a block may also be a form, which says what a command may look like; its options are
-# looked at by docs_test.rb. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run
-# side by side. Times, names of runs and of this machine are not compared. A command that names a run of the page, by its
-# beginning or as ID, is about the run in its place; /the/folder is the folder at hand, `vm` this machine. A setup that
-# starts a service writes its first line into the file `service`: that one is meant by http://127.0.0.1:9300. Its number is
-# in `service.pid`, until a setup has ended it.
+# marks. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run side by side. Times,
+# names of runs and of this machine are not compared. A command that names a run of the page, by its beginning or as ID, is
+# about the run in its place; /the/folder is the folder at hand, `vm` this machine. `cd` and `export` hold for what follows.
+# Rakuda is installed as `make install` does it, so what stands in no PATH after that is not found here either.
+#
+# Whoever follows a page has what it shows and nothing else. So no mark can write, start or change what a reader cannot see:
+# hidden is only what waits, what stands for things that the page tells the reader to have (hosts, ports, a name), and what
+# says how a block is to be compared. The name of each file, and that a new folder begins, stand in the text.
+#
+# Pages of the reference are read, not followed, and have two things more. A block may be a form, which says what a command may
+# look like; its options are looked at by docs_test.rb. And
+#
+#   <!-- setup             the lines up to --> are run by the shell: what the page takes as given
+#
+# A setup that starts a service writes its first line into the file `service`: that one is meant by http://127.0.0.1:9300. Its
+# number is in `service.pid`, until a setup has ended it.
 class Walk
   ROOT = File.expand_path("../..", __dir__)
-  WORDS = ["folder", "in", "checkout", "machine:", "port:", "hosts", "file:", "status:", "labels", "numbers", "soon", "service",
-           "meanwhile", "each but", "each", "tried", "understood", "not run:"].freeze
+  WORDS = ["folder", "files of:", "checkout", "sources", "machine:", "port:", "hosts", "until:", "file:", "typed", "status:", "labels",
+           "numbers", "soon", "service", "meanwhile", "each with", "each but", "each", "tried", "understood", "not run:"].freeze
   MARK = /\A<!-- (?<word>#{Regexp.union(WORDS)})(?: (?<value>.+?))? -->\z/
   # A host of `<!-- hosts -->`: whose options end with `--`, or who has none.
   SSH = <<~'SH'
@@ -66,13 +79,26 @@ class Walk
   # What a command may look like: words in brackets, or names of what stands there. Further lines belong to the first.
   FORM = /\A(?:rakuda|rakudactl|rakudad|ssh -t) .*(?:\[|\.\.\.|\b[A-Z]{2,}\b)/
   SERVICE = "http://127.0.0.1:9300"
+  # What a condition of `<!-- until -->` cannot have: it would do more than look.
+  DOING = %r{;|`|(?<!2)>(?! */dev/null)|(?<![.\w])rakuda\b|\b(?:rm|mv|cp|touch|kill|mkdir|ln|sed|tee)\b}.freeze
 
-  # @param forms [Boolean] whether a block may be a form
-  def initialize(test, page, forms: false)
+  # A folder in which Rakuda is installed.
+  def self.installation
+    @installation ||= Dir.mktmpdir("rakuda-installed").tap do |prefix|
+      Minitest.after_run { FileUtils.rm_rf(prefix) }
+      said, status = Open3.capture2e({ "PREFIX" => prefix, "DESTDIR" => nil, "ENGINE" => File.expand_path(ENGINE, ROOT) },
+                                     File.join(ROOT, "tools/install"), "install")
+      raise "tools/install: #{said}" unless status.success?
+    end
+  end
+
+  # @param page [String] its name from ROOT on
+  # @param reference [Boolean] whether it is read, not followed: a block may be a form, and a set-up hidden
+  def initialize(test, page, reference: false)
     @test = test
-    @forms = forms
+    @reference = reference
     @page = page
-    @lines = File.readlines(File.join(ROOT, page), chomp: true)
+    @lines = lines_of(page)
     @commands = 0
     @meanwhile = [] # threads that wait for commands, with what these print and where they stand
     @services = []  # likewise
@@ -95,6 +121,8 @@ class Walk
 
   private
 
+  def lines_of(page) = File.readlines(File.expand_path(page, ROOT), chomp: true)
+
   # Indented blocks, with the mark above each. Marks that stand for themselves are heeded on the way.
   def each_block
     mark = nil
@@ -105,8 +133,8 @@ class Walk
         set_up(script, number + 1)
         number += script.size + 1
       elsif (found = line.match(MARK))
-        mark = found unless heed(found)
-      elsif (size = block_size(number))
+        mark = found unless heed(found, number + 1)
+      elsif (size = block_size(@lines, number))
         yield mark, @lines[number, size], number + 1
         mark = nil
         number += size - 1
@@ -116,17 +144,74 @@ class Walk
   end
 
   # @return [Boolean] whether the mark stands for itself
-  def heed(mark)
+  def heed(mark, place)
     case mark[:word]
-    when "folder" then begin_folder
-    when "in" then FileUtils.mkdir_p(@folder = File.join(@top, mark[:value]))
+    when "folder" then begin_another_folder(place)
+    when "files of:" then take_files(*mark[:value].split("#"), place)
+    when "until:" then wait_until(mark[:value], place)
     when "checkout" then begin_checkout
+    when "sources" then File.symlink(ROOT, File.join(@top, ".home/rakuda"))
     when "machine:" then @here[/(?<![\w.-])#{Regexp.escape(mark[:value])}(?![\w.-])/] = Socket.gethostname
     when "port:" then @here[/(?<=:)#{mark[:value]}\b/] = free_port
     when "hosts" then File.write(File.join(@top, ".bin/ssh"), SSH, perm: 0o755)
     else return false
     end
     true
+  end
+
+  # What a reader sees above a line: the text from the heading on, and that before the page's first section.
+  def text_above(place)
+    shown = text.first(place)
+    heading = shown.rindex { |line| line.start_with?("#") } || 0
+    [*shown.take_while { |line| !line.start_with?("## ") }, *shown.drop(heading)].join("\n")
+  end
+
+  # The lines of the page, without marks and blocks.
+  def text
+    @text ||= begin
+      fenced = false
+      @lines.map do |line|
+        fence = line.start_with?("```")
+        fenced = !fenced if fence
+        fenced || fence || line.match?(/\A(?: {4}|<!--)/) ? "" : line
+      end
+    end
+  end
+
+  # A reader stays where he is, unless he is told.
+  def begin_another_folder(place)
+    block = (place...@lines.size).find { |number| block_size(@lines, number) }
+    told = @reference || @begun.nil? || text_above(block).include?("folder")
+    @test.assert told, "#{@page}:#{place}: a folder begins, and the text does not say so"
+    @begun = true
+    begin_folder
+  end
+
+  def take_files(page, section, place)
+    lines = lines_of(page)
+    from = lines.index { |line| line.match?(/\A#+ /) && slug(line) == section }
+    @test.assert from, "#{@page}:#{place}: #{page} has no section #{section}"
+    links = @lines.first(place).join(" ").scan(/\]\(([^)\s]+)\)/).flatten
+    there = links.any? { |link| File.expand_path(link, File.dirname(File.join(ROOT, @page))) == File.join(ROOT, "#{page}##{section}") }
+    @test.assert there, "#{@page}:#{place}: no link leads to what this takes from #{page}##{section}"
+    lines = lines.drop(from + 1).take_while { |line| !line.match?(/\A##? /) }
+    lines.each_with_index do |line, number|
+      mark = line.match(MARK)
+      next unless mark && %w[file: typed].include?(mark[:word])
+
+      from = (number + 1...lines.size).find { |later| block_size(lines, later) }
+      block = lines[from, block_size(lines, from)]
+      mark[:word] == "file:" ? write(mark[:value], block) : run_typed(unindented(block), place)
+    end
+  end
+
+  # As pages call their sections in links.
+  def slug(heading) = heading.sub(/\A#+ /, "").downcase.gsub(/[^\w\- ]/, "").tr(" ", "-")
+
+  def wait_until(condition, place)
+    place = "#{@page}:#{place}: #{condition}"
+    @test.refute_match DOING, condition, "#{place}: this does more than to wait"
+    await(place) { system(environment, "sh", "-c", condition, chdir: @folder, in: File::NULL, %i[out err] => File::NULL) }
   end
 
   # Of several none is given twice.
@@ -137,8 +222,8 @@ class Walk
   end
 
   # @return [Integer, nil] lines of the block, fenced, indented or a table, that begins in this line
-  def block_size(number)
-    rest = @lines[number..]
+  def block_size(lines, number)
+    rest = lines[number..]
     case rest.first
     when /\A```/ then rest.drop(1).index("```") + 2
     when /\A {4}/ then rest.take_while { |line| line.start_with?("    ") || line.empty? }.size
@@ -150,15 +235,17 @@ class Walk
     await_meanwhile
     end_beside
     @folder = @top
+    @exported = {}
     FileUtils.rm_rf(Dir.children(@top).map { |name| File.join(@top, name) })
     FileUtils.mkdir_p([".bin", ".home"].map { |name| File.join(@top, name) })
-    File.symlink(ENGINE, File.join(@top, ".bin/rakudad"))
+    File.symlink(Walk.installation, File.join(@top, ".home/.local"))
     @runs = {} # as the page calls them, and as they are called here
   end
 
   # What is in it may be overwritten. The engine is the one of the tests, so nothing is compiled.
   def begin_checkout
     begin_folder
+    File.unlink(File.join(@top, ".home/.local")) # who is at the sources has yet to install them
     @folder = File.join(@top, "rakuda")
     Dir.mkdir(@folder)
     files, status = Open3.capture2("git", "ls-files", "-z", chdir: ROOT)
@@ -169,23 +256,34 @@ class Walk
   end
 
   def set_up(script, place)
+    place = "#{@page}:#{place}: setup"
+    @test.assert @reference, "#{place}: no reader sees this; show it (`typed`, `file:`), or only wait (`until:`)"
     @commands += 1
     output, status = Open3.capture2e(environment, "sh", "-eu", stdin_data: "#{script.join("\n")}\n", chdir: @folder)
-    @test.assert status.success?, "#{@page}:#{place}: setup\n#{output}"
+    @test.assert status.success?, "#{place}\n#{output}"
+  end
+
+  # With jobs, as the shell of a terminal has them.
+  def run_typed(block, place)
+    @commands += 1
+    output, status = Open3.capture2e(environment, "bash", "-eum", stdin_data: "#{block.join("\n")}\n", chdir: @folder)
+    @test.assert status.success?, "#{@page}:#{place}: typed\n#{output}"
+    @test.assert_empty output, "#{@page}:#{place}: typed"
   end
 
   def run(mark, block, place)
     return if mark && mark[:word] == "not run:"
 
     word, value = mark && mark[:word], mark && mark[:value]
-    return write(value, block.first.start_with?("```") ? block[1..-2] : unindented(block)) if word == "file:"
-    return run_each(block, value && Regexp.new(value), place) if word&.start_with?("each")
+    return write_told(value, block, place) if word == "file:"
+    return run_each(block, word, value, place) if word&.start_with?("each")
     return unless block.first.start_with?("    ")
 
     block = unindented(block)
+    return run_typed(block, place) if word == "typed"
     return run_tried(block, place) if word == "tried"
     return look_at(block, place) if word == "understood"
-    return if @forms && FORM.match?(block.first)
+    return if @reference && FORM.match?(block.first)
 
     marks = "#{@page}:#{place}: neither commands, with `$ ` before them, nor marked: #{block.first}"
     @test.assert block.first.start_with?("$ "), marks
@@ -287,17 +385,28 @@ class Walk
   end
 
   # What such commands print is not in the page: they end well.
-  def run_each(table, but, place)
+  def run_each(table, word, value, place)
+    words, but = word == "each with" ? value.split(" but ") : ["", value]
+    words = words.split.to_h { |pair| pair.split("=") }
+    but &&= Regexp.new(but)
     commands = table.drop(2).flat_map { |row| row.split(/(?<!\\)\|/).last.scan(/`((?:rakuda|rakudactl)(?: [^`]*)?)`/).flatten }
     commands.reject! { |command| but&.match?(command) }
     @test.refute_empty commands, "#{@page}:#{place}: no command is in this table"
     commands.each do |command|
       last = Dir.glob("*-*", base: File.join(@folder, ".rakuda/runs")).max
-      printed_by(command.gsub(/\bRUN\b/) { last }, 0, "#{@page}:#{place}: #{command}")
+      command = command.gsub(/\b[A-Z]+\b/, { "RUN" => last, **words }.then { |here| ->(name) { here.fetch(name, name) } })
+      printed_by(command, 0, "#{@page}:#{place}: #{command}")
     end
   end
 
+  def write_told(name, block, place)
+    told = @reference || text_above(place).match?(%r{(?<![\w./-])#{Regexp.escape(name)}(?![\w/-])})
+    @test.assert told, "#{@page}:#{place}: the text does not say that this is the file #{name}"
+    write(name, block)
+  end
+
   def write(name, block)
+    block = block.first.start_with?("```") ? block[1..-2] : unindented(block)
     path = File.join(@folder, name)
     FileUtils.mkdir_p(File.dirname(path))
     File.write(path, "#{block.join("\n")}\n")
@@ -308,11 +417,11 @@ class Walk
 
   def environment
     home = File.join(@top, ".home")
-    { **MAKE, **MPI, "PATH" => "#{@top}/.bin:#{ROOT}/bin:#{ENV.fetch("PATH")}", "HOME" => home,
+    { **MAKE, **MPI, "PATH" => "#{@top}/.bin:#{home}/.local/bin:#{ENV.fetch("PATH")}", "HOME" => home,
       "XDG_CONFIG_HOME" => File.join(home, ".config"), "HOSTS" => File.join(@top, ".hosts"),
       "GEM_HOME" => File.join(home, "gems"), "CARGO" => "true",
       "CARGO_HOME" => ENV.fetch("CARGO_HOME", File.expand_path("~/.cargo")),
-      "RUSTUP_HOME" => ENV.fetch("RUSTUP_HOME", File.expand_path("~/.rustup")) }
+      "RUSTUP_HOME" => ENV.fetch("RUSTUP_HOME", File.expand_path("~/.rustup")), **@exported }
   end
 
   def printed_by(command, status, place)
@@ -321,7 +430,16 @@ class Walk
                                                             input: File::NULL)
     printed = terminal.lines.join("\n").rstrip
     @test.assert_equal status, terminal.status.exitstatus, "#{place}\n#{printed}"
+    keep(command)
     printed.lines(chomp: true)
+  end
+
+  # What a command changes for those after it.
+  def keep(command)
+    if (folder = command[/(?:\A|&& )cd (\S+)\z/, 1]) then @folder = File.expand_path(folder, @folder)
+    elsif (name = command[/\Aexport (\w+)=/, 1])
+      @exported[name], = Open3.capture2(environment, "sh", "-c", "#{command}; printf %s \"$#{name}\"", chdir: @folder)
+    end
   end
 
   # The command as it has to be here: the page's runs have other names, and so have ports and machines.
