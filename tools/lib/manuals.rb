@@ -135,8 +135,9 @@ class Manuals
     def text_of(link) = link.children.map { |child| child.value.to_s }.join
   end
 
-  # Tables become lists with a paragraph for each row, which fit into any width; links their texts, since they lead to
-  # other pages of docs.
+  # Tables become lists with a paragraph for each row, which fit into any width: the first cell is what is listed. Where there
+  # are several others, each has the name of its column before it. Links become their texts, since they lead to other pages
+  # of docs.
   class Page < Kramdown::Converter::Man
     private
 
@@ -155,14 +156,17 @@ class Manuals
     end
 
     def convert_table(element, opts)
-      rows = element.children.reject { |part| part.type == :thead }.flat_map(&:children)
-      rows.each { |row| convert_row(row, opts) }
+      heads, bodies = element.children.partition { |part| part.type == :thead }
+      names = heads.flat_map(&:children).flat_map(&:children).map { |cell| text_of(cell, opts) }
+      bodies.flat_map(&:children).each { |row| convert_row(row, names, opts) }
     end
 
-    def convert_row(row, opts)
-      tag, *rest = row.children.map { |cell| text_of(cell, opts) }
-      opts[:result] << macro("TP") << tag << "\n"
-      opts[:result] << rest.reject(&:empty?).join("\n.br\n") << "\n"
+    def convert_row(row, names, opts)
+      tag, *cells = row.children.map { |cell| text_of(cell, opts) }
+      names = cells.size > 1 ? names.drop(1) : []
+      cells = cells.zip(names).reject { |text, _| text.empty? }
+      texts = cells.map { |text, name| name.to_s.empty? ? text : "\\fI#{name}\\fR: #{text}" }
+      opts[:result] << macro("TP") << tag << "\n" << texts.join("\n.br\n") << "\n"
     end
 
     # What tests do on the way is for no reader.
