@@ -55,7 +55,8 @@ require_relative "understood"
 class Walk
   ROOT = File.expand_path("../..", __dir__)
   WORDS = ["folder", "files of:", "checkout", "sources", "machine:", "port:", "hosts", "until:", "file:", "typed", "status:",
-           "labels", "numbers", "soon", "service", "meanwhile", "each with", "each but", "each", "tried", "understood", "not run:"].freeze
+           "labels", "numbers", "soon", "service", "meanwhile", "each with", "each but", "each", "tried", "understood",
+           "not run:"].freeze
   MARK = /\A<!-- (?<word>#{Regexp.union(WORDS)})(?: (?<value>.+?))? -->\z/
   # A host of `<!-- hosts -->`: whose options end with `--`, or who has none.
   SSH = <<~'SH'
