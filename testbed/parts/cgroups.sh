@@ -96,9 +96,10 @@ limit_disk() {
     fi
 }
 
-# Takes away what limit_disk has left in the root group.
+# Lifts the bounds of the disk of a host for good: what limit_disk has left in the root group, and DISK_TOTAL.
 free_disk() { # HOST
-    local device
+    local device pid
+    for pid in $(processes_of "disk.$1"); do kill -TERM "$pid" 2>/dev/null || true; done
     device=$(cat "$STATE/host/$1/throttled" 2>/dev/null) || return 0
     echo "$device 0" >"$CGROUPS/blkio/blkio.throttle.write_bps_device" || return 0
     rm -f "$STATE/host/$1/throttled"
