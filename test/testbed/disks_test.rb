@@ -13,7 +13,7 @@ class TestbedDisksTest < Minitest::Test
   EACH = 16
 
   # Prints the nanoseconds that reading EACH MiB takes while EACH are written, past the page cache.
-  BOTH = <<~SH
+  BOTH = <<~SH.freeze
     set -e
     dd if=/dev/zero of=/srv/old bs=1M count=#{EACH} oflag=direct status=none
     started=$(date +%s%N)

@@ -9,7 +9,8 @@ class TestbedLifeTest < Minitest::Test
   NAME = Testbed.name_of(Process.pid, "l")
 
   # What `up` has just made when it is killed: a file of the state, early to late.
-  MOMENTS = ["enter", "pid/switch", "host/host1/ready", "pid/host1", "log/disk.host2", "log/gfmd", "munge/key", "log/slurmd.host2"].freeze
+  MOMENTS = ["enter", "pid/switch", "host/host1/ready", "pid/host1", "log/disk.host2", "log/gfmd", "munge/key",
+             "log/slurmd.host2"].freeze
 
   def setup
     Testbed.down
