@@ -67,6 +67,7 @@ start_host() { # HOST
     if [ "$1" != head ]; then
         limit_host "$1"
         if [ -n "$DISK" ]; then limit_disk "$1" "$(device_number "$(cat "$STATE/host/$1/disk")")"; fi
+        if [ -n "$DISK_TOTAL" ]; then limit_dirty "$1" "$(device_number "$(cat "$STATE/host/$1/disk")")"; fi
     fi
     connect "$1"
     on "$1" /usr/sbin/sshd -f "$STATE/ssh/sshd_config.$1" -E "$STATE/log/sshd.$1" || fail "sshd on $1 did not start: $(tail -n 3 "$STATE/log/sshd.$1")"
