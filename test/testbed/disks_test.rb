@@ -37,7 +37,7 @@ class TestbedDisksTest < Minitest::Test
 
   # All of it has room in memory, and a fifth of memory may be dirty. (Linux may be late by some MiB.)
   def test_who_writes_more_than_may_be_dirty_waits_for_the_disk
-    return puts("not tested: dirty bytes of a device are bounded from Linux 6.2 on") unless File.exist?("/sys/class/bdi/7:0/max_bytes")
+    return puts("not tested: Linux bounds a device's dirty bytes from 6.2 on") unless File.exist?("/sys/class/bdi/7:0/max_bytes")
 
     script = "started=$(date +%s%N); dd if=/dev/zero of=/srv/new bs=1M count=80 status=none; echo $(($(date +%s%N) - started))"
     seconds = Integer(@testbed.run!("host1", "sh", "-c", script)) / 1e9
