@@ -77,5 +77,6 @@ class TestbedHostsTest < Minitest::Test
     assert_match(/no host host4: there are head and host1 to host3/, @testbed.run("host4", "true").err)
     assert_match(/unknown setting HSTS; there are: NAME HOSTS/, @testbed.script("up", "HSTS=3").err)
     assert_match(/HOSTS=none: a number from 1 to 99 is expected/, @testbed.script("up", "HOSTS=none").err)
+    assert_match(/DISK_TOTAL=fast: a number of bytes a second is expected/, @testbed.script("up", "DISK_TOTAL=fast").err)
   end
 end

@@ -9,7 +9,8 @@ class TestbedLifeTest < Minitest::Test
   NAME = Testbed.name_of(Process.pid, "l")
 
   # What `up` has just made when it is killed: a file of the state, early to late.
-  MOMENTS = ["enter", "pid/switch", "host/host1/ready", "pid/host1", "log/gfmd", "munge/key", "log/slurmd.host2"].freeze
+  MOMENTS = ["enter", "pid/switch", "host/host1/ready", "pid/host1", "log/disk.host2", "log/gfmd", "munge/key",
+             "log/slurmd.host2"].freeze
 
   def setup
     Testbed.down
@@ -96,7 +97,8 @@ class TestbedLifeTest < Minitest::Test
 
   # Starts `up` and kills it, and only it, when it has made the file.
   def up_killed_at(moment)
-    pid = Process.spawn("#{Testbed::SCRIPTS}/up", "NAME=#{NAME}", "HOSTS=2", "DISK=256M", out: File::NULL, err: File::NULL)
+    pid = Process.spawn("#{Testbed::SCRIPTS}/up", "NAME=#{NAME}", "HOSTS=2", "DISK=256M", "DISK_TOTAL=50000000",
+                        out: File::NULL, err: File::NULL)
     made = File.join(@testbed.state, moment)
     until File.exist?(made)
       # It may make the file and end between the two looks.

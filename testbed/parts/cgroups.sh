@@ -96,9 +96,31 @@ limit_disk() {
     fi
 }
 
-# Takes away what limit_disk has left in the root group.
-free_disk() { # HOST
+# Who writes to device $2 waits when a fifth of the memory of host $1 is dirty, as on a machine of that memory
+# (vm.dirty_ratio). The kernel counts the memory of this machine, so that a host might have all of its own dirty.
+limit_dirty() {
+    local bdi=/sys/class/bdi/$2
+    # Before Linux 6.2 there is no such bound in bytes.
+    if [ -z "$MEMORY" ] || [ ! -e "$bdi/max_bytes" ]; then return; fi
+    echo "$2" >"$STATE/host/$1/dirty"
+    echo $(($(numfmt --from=iec "$MEMORY") / 5)) >"$bdi/max_bytes"
+    echo 1 >"$bdi/strict_limit"
+}
+
+# The device stays when the host's disk has gone, and may be anyone's then.
+free_dirty() { # HOST
     local device
+    device=$(cat "$STATE/host/$1/dirty" 2>/dev/null) || return 0
+    echo 0 >"/sys/class/bdi/$device/strict_limit"
+    echo 100 >"/sys/class/bdi/$device/max_ratio"
+    rm -f "$STATE/host/$1/dirty"
+}
+
+# Lifts the bounds of the disk of a host for good: what limit_disk has left in the root group, and DISK_TOTAL.
+free_disk() { # HOST
+    local device pid
+    free_dirty "$1"
+    for pid in $(processes_of "disk.$1"); do kill -TERM "$pid" 2>/dev/null || true; done
     device=$(cat "$STATE/host/$1/throttled" 2>/dev/null) || return 0
     echo "$device 0" >"$CGROUPS/blkio/blkio.throttle.write_bps_device" || return 0
     rm -f "$STATE/host/$1/throttled"

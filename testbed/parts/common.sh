@@ -18,7 +18,7 @@ say() { echo "$PROGRAM: $*" >&2; }
 
 # Takes the leading KEY=value words off the arguments; what is left stands in REST.
 take_settings() {
-    local known=" NAME HOSTS CPUS OWN_CPUS GFARM SLURM HOME_FOLDER MEMORY CPU_TIME DISK DISK_READ DISK_WRITE RATE WAN_MS WAN_BACK_MS WAN_MBIT VISIBLE NET LOST_AFTER "
+    local known=" NAME HOSTS CPUS OWN_CPUS GFARM SLURM HOME_FOLDER MEMORY CPU_TIME DISK DISK_READ DISK_WRITE DISK_TOTAL RATE WAN_MS WAN_BACK_MS WAN_MBIT VISIBLE NET LOST_AFTER "
     while [[ ${1-} =~ ^([A-Z_]+)=(.*)$ ]]; do
         [[ $known == *" ${BASH_REMATCH[1]} "* ]] ||
             fail "unknown setting ${BASH_REMATCH[1]}; there are:$known(see testbed/settings)"
@@ -66,6 +66,7 @@ check_settings() {
     expect DISK '^([1-9][0-9]*[MG])?$' "a size like 4G"
     expect DISK_READ '^([1-9][0-9]*)?$' "a number of bytes a second"
     expect DISK_WRITE '^([1-9][0-9]*)?$' "a number of bytes a second"
+    expect DISK_TOTAL '^([1-9][0-9]*)?$' "a number of bytes a second"
     expect RATE '^([1-9][0-9]*[kmg]?bit)?$' "a rate like 100mbit"
     expect WAN_MS '^([0-9]+(\.[0-9]+)?)?$' "a number of milliseconds"
     expect WAN_BACK_MS '^([0-9]+(\.[0-9]+)?)?$' "a number of milliseconds"
@@ -73,7 +74,7 @@ check_settings() {
     expect WAN_MBIT '^[0-9]+(\.[0-9]+)?$' "a number of Mbit/s, 0 for no limit,"
     expect NET '^([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})?$' "three numbers like 10.99.3"
     expect LOST_AFTER '^[1-9][0-9]*$' "a number of seconds"
-    if [ -n "$DISK_READ$DISK_WRITE" ] && [ -z "$DISK" ]; then DISK=4G; fi
+    if [ -n "$DISK_READ$DISK_WRITE$DISK_TOTAL" ] && [ -z "$DISK" ]; then DISK=4G; fi
 }
 
 need_root() {

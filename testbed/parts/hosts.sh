@@ -42,12 +42,32 @@ make_host_folders() { # HOST
     fi
 }
 
+# Lays the bound of DISK_TOTAL over the disk of a host, and takes a loop device for it. The process that does so is none of
+# the host's, and has a cgroup of its own: it outlives a power cut until all is written, and no bound of the host holds for it.
+# The loop device is taken in its mount namespace, so its file is found by name while the process lives.
+slow_disk() { # HOST
+    local image=$DISKS/host/$1/disk.img log=$STATE/log/disk.$1 pid device
+    make_cgroups "disk.$1"
+    pid=$(
+        exec 9<&-
+        join_cgroups "disk.$1"
+        exec unshare --mount --propagation private "$STATE/disk" "$image" "$DISK_TOTAL" 2>"$log"
+    ) || fail "the disk of $1 cannot be bounded: $(tail -n 3 "$log")"
+    device=$(nsenter -t "$pid" -m losetup --find --show --direct-io=on "$image" 2>>"$log") ||
+        fail "no loop device for the disk of $1: $(tail -n 3 "$log")"
+    # Read through the page cache of the machine, it would be as fast as memory.
+    [ "$(cat "/sys/block/${device#/dev/}/loop/dio")" = 1 ] || fail "$device, the disk of $1, goes through the page cache of this machine"
+    echo "$device" >"$STATE/host/$1/disk"
+}
+
 # A host as it is after switching it on: connected, with its sshd.
 start_host() { # HOST
+    if [ -n "$DISK_TOTAL" ] && [ "$1" != head ]; then slow_disk "$1"; fi
     start_init "$1" --mount --uts --ipc --net --pid --mount-proc
     if [ "$1" != head ]; then
         limit_host "$1"
         if [ -n "$DISK" ]; then limit_disk "$1" "$(device_number "$(cat "$STATE/host/$1/disk")")"; fi
+        if [ -n "$DISK_TOTAL" ]; then limit_dirty "$1" "$(device_number "$(cat "$STATE/host/$1/disk")")"; fi
     fi
     connect "$1"
     on "$1" /usr/sbin/sshd -f "$STATE/ssh/sshd_config.$1" -E "$STATE/log/sshd.$1" || fail "sshd on $1 did not start: $(tail -n 3 "$STATE/log/sshd.$1")"
@@ -63,15 +83,19 @@ stop_host() { # HOST
     pid=$(init_of "$1")
     if [ -n "$pid" ]; then nsenter -t "$pid" -n sysctl -q -w net.ipv4.tcp_orphan_retries=1; fi
     cut_link "$1" 2>/dev/null || true
+    # What is in the page cache is written out as fast as it can be.
+    free_disk "$1"
     kill_processes "$1"
     in_switch ip link delete "$1" 2>/dev/null || true
     rm -f "$STATE/pid/$1"
-    free_disk "$1"
     # The kernel takes the mounts down after the last process.
     if [ -n "$DISK" ]; then
-        until_true 10 no_loop "$DISKS/host/$1/" || fail "the disk of $1 is still in use ten seconds after its last process"
+        until_true 10 disk_is_free "$1" || fail "the disk of $1 is still in use ten seconds after its last process"
     fi
 }
+
+# Nothing has the disk of host $1 open, and with DISK_TOTAL its process has seen that and has ended.
+disk_is_free() { [ -z "$(processes_of "disk.$1")" ] && no_loop "$DISKS/host/$1/"; }
 
 # No loop device has a file below folder $1.
 no_loop() { ! losetup --list --noheadings --output BACK-FILE | grep -qF "$1"; }

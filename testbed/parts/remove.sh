@@ -4,11 +4,11 @@
 
 remove_testbed() {
     local host device folder
-    kill_processes '*'
     for host in "$STATE"/host/*/; do
         if [ -d "$host" ]; then free_disk "$(basename "$host")"; fi
     done
-    remove_cgroups
+    # head, the hosts and the switch. The disks of DISK_TOTAL end by themselves when the kernel has unmounted what is on them.
+    kill_processes '[hs]*'
     # It goes with the switch's namespace anyway, but the kernel takes its time for that.
     ip link delete "rakuda-$NAME" 2>/dev/null || true
     until_true 5 no_machine_link || fail "the link rakuda-$NAME cannot be removed: ip link delete rakuda-$NAME"
@@ -17,8 +17,10 @@ remove_testbed() {
         losetup --list --noheadings --output NAME,BACK-FILE | while read -r device folder; do
             if [[ $folder == "$DISKS"/* ]]; then losetup --detach "$device"; fi
         done
-        until_true 5 no_loop "$DISKS/" || fail "loop devices are still in use: losetup --list"
+        until_true 30 no_loop "$DISKS/" || fail "loop devices are still in use: losetup --list"
     fi
+    kill_processes '*'
+    remove_cgroups
     # No mount of the hosts is seen here; but nothing may ever be removed through one.
     ! grep -qF " $DISKS/" /proc/self/mountinfo || fail "something is mounted below $DISKS: unmount it first"
     rm -rf "$STATE" "$DISKS"
