@@ -194,7 +194,7 @@ class BenchRunnerTest < Minitest::Test
 
   # What a valid result must show.
   def other_proofs(result, copy)
-    changes = { larger: ->(other) { other["size"] = "small" }, **instance_changes(result), **lag_changes(result) }
+    changes = { larger: ->(other) { other["size"] = "small" } }
     if result.key?("phases")
       changes[:wrong_bytes] = ->(other) { other["verification"]["errors"] = 5 }
       changes[:unchecked] = ->(other) { other["verification"]["checked_bytes"] = 0 }
@@ -216,6 +216,20 @@ class BenchRunnerTest < Minitest::Test
       changes[:fault] = ->(other) { other["rounds"].first["fault"] = "ended with 1" }
     end
     changes.transform_values { |change| copy.call(&change) }
+  end
+
+  def test_counts_bytes_and_lags_that_were_changed_are_found
+    found = self.class.suite.sum do |path, result|
+      assert_empty Rakuda::Bench::Verification.figure_faults(result)
+      changes = { **instance_changes(result), **lag_changes(result) }
+      changes.each do |name, change|
+        other = JSON.parse(JSON.generate(result)).tap(&change)
+        refute_empty Rakuda::Bench::Verification.figure_faults(other), "#{File.basename(path)}: #{name}"
+      end
+      changes.size
+    end
+    # Of four results of workflows, two of a job, three of micro-benchmarks.
+    assert_equal (4 * 8) + (2 * 4) + (3 * 9), found
   end
 
   # What an engine was given to do.

@@ -133,7 +133,7 @@ module Rakuda
         expected = told.values_at("maps", "reduces")
         good = result["rounds"].reject { |round| round["fault"] }
         other = good.map { |round| round.values_at("maps_ns", "reduces_ns").map(&:size) }.find { |counts| counts != expected }
-        differences(job.instance, told, "instance") +
+        unequal(job.instance, told, "instance") +
           (other ? ["a round has #{other.join(" maps and ")} reduces: expected #{expected.join(" and ")}"] : [])
       rescue KeyError => e
         ["instance/settings: #{e.message}"]
@@ -155,8 +155,7 @@ module Rakuda
 
         names = tasks.map(&:first).sort
         other = result["rounds"].find { |round| round.key?("tasks") && round["tasks"].sort != names }
-        expected = Instance.figures(contents)
-        found = differences(expected, result["instance"].slice(*expected.keys), "instance")
+        found = unequal(Instance.figures(contents), result["instance"], "instance")
         found << "round #{other["round"]}: its tasks are not those of the instance" if other
         twice = tasks.flat_map(&:last).tally.find { |_, times| times > 1 }
         found << "instance/contents: #{files[twice.first].first} is written by #{twice.last} tasks" if twice
@@ -288,6 +287,13 @@ module Rakuda
         rounds.reject { |round| round.key?("resident") || round["fault"] }.map do |round|
           "round #{round["round"] + 1}: it does not say what was in the page cache"
         end
+      end
+
+      # Of what is counted nothing may differ.
+      # @return [Array<String>] where it does
+      def unequal(expected, found, at)
+        expected.reject { |key, value| found[key] == value }
+                .map { |key, value| "#{at}/#{key} is #{found[key].inspect}: expected #{value.inspect}" }
       end
 
       # @return [Array<String>] where two values differ
