@@ -38,14 +38,14 @@ class ClusterSlurmBenchTest < ClusterHostsCase
   # Kernels, micro-benchmarks, workflows and MapReduce jobs: nothing of it runs on the machine where the command was typed.
   def test_a_suite_runs_in_allocations_and_says_where
     result = @testbed.run("head", RAKUDACTL, "bench", "suite", "ci", "--cluster", "slurm", "--nodes", "2",
-                          "--dir", File.join(@folder, "files"), chdir: @folder,
+                          "--workers", "4", "--dir", File.join(@folder, "files"), chdir: @folder,
                           environment: { "IOBENCH" => programs_of_both_hosts })
     assert_equal 0, result.status, result.out + result.err
     assert_equal 10, names("bench-results/*.json").size, names("bench-results/*").join(" ")
     %w[argot-io les-io qcd-io].each { |kernel| assert_equal 2, verified_result("#{kernel}-tiny-*")["hosts"].size }
     %w[metadata bandwidth fio].each do |name|
       steps = verified_result("#{name}-tiny-*")["steps"].values
-      assert_equal [[0, 1]], steps.map { |ones| ones.map { |one| one["node"] }.sort }.uniq
+      assert_equal [[0, 0, 1, 1]], steps.map { |ones| ones.map { |one| one["node"] }.sort }.uniq
     end
     %w[copyfile homology-io].each do |name|
       one = verified_result("#{name}-tiny-slurm-nodes2-rakuda")
