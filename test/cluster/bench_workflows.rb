@@ -3,7 +3,8 @@
 require "fileutils"
 require "json"
 
-# Workflows of `rakudactl bench` for tests over hosts, and tasks that wait until both hosts have one. It tests nothing.
+# Workflows and MapReduce jobs of `rakudactl bench` for tests over hosts, and tasks that wait until both hosts have one. It tests
+# nothing.
 module BenchWorkflows
   BUILT = File.expand_path("../../iobench/build", __dir__)
 
@@ -17,27 +18,46 @@ module BenchWorkflows
     JSON.generate("name" => "hosts", "workflow" => { "specification" => { "tasks" => tasks, "files" => files } })
   end
 
+  # In the folder of a round: it goes on when two hosts have begun something.
+  UNTIL_BOTH_HOSTS = 'touch "begun.$(hostname)"; until [ "$(ls begun.* | wc -l)" = 2 ]; do sleep 0.05; done'
+
   # Four tasks that end when two hosts have begun some of them, and one after them: no host has room for all four.
-  # @return [String] see {#in_place_of_io_task}
+  # @return [String] see {#in_place_of}
   def write_workflow_of_both_hosts(path)
     write(path, workflow("a" => [], "b" => [], "c" => [], "d" => [], "last" => %w[a b c d]))
-    in_place_of_io_task(<<~SH)
-      case "$*" in
-        *last:*) ;;
-        *) touch "begun.$(hostname)"; until [ "$(ls begun.* | wc -l)" = 2 ]; do sleep 0.05; done ;;
-      esac
-    SH
+    in_place_of("io-task" => %{case "$*" in *last:*) ;; *) #{UNTIL_BOTH_HOSTS} ;; esac})
   end
 
-  # @param first [String] lines of a shell that come before the program's work
+  # Programs whose first tasks end when two hosts have begun some: of copyfile, of a homology search as a workflow and as a
+  # job over files, and of a sort. A job whose maps write into a stream (-) has no such tasks, as all of it may run on one host.
+  # @return [String] see {#in_place_of}
+  def programs_of_both_hosts
+    in_place_of(
+      "io-task" => %{case "$IOBENCH_TRACE" in ?*) #{UNTIL_BOTH_HOSTS} ;; esac},
+      "homology-task" => %{case "$IOBENCH_TRACE$IOBENCH_PHASES $1 $5" in *" map -") ;; ?*" map "*) #{UNTIL_BOTH_HOSTS} ;; esac},
+      "mapreduce-task" => %{case "$1 $4" in "split -") ;; split*) #{UNTIL_BOTH_HOSTS} ;; esac}
+    )
+  end
+
+  # @param firsts [Hash{String => String}] lines of a shell that come before a program's work
   # @return [String] a folder with the programs, seen by all hosts
-  def in_place_of_io_task(first)
+  def in_place_of(firsts)
     folder = File.join(@folder, "iobench")
     FileUtils.mkdir_p(folder)
-    (Dir.children(BUILT) - %w[io-task]).each { |name| FileUtils.ln_s(File.join(BUILT, name), File.join(folder, name)) }
-    File.write(File.join(folder, "io-task"), "#!/bin/sh\n#{first}\nexec #{BUILT}/io-task \"$@\"\n")
-    File.chmod(0o755, File.join(folder, "io-task"))
+    (Dir.children(BUILT) - firsts.keys).each { |name| FileUtils.ln_s(File.join(BUILT, name), File.join(folder, name)) }
+    firsts.each do |name, first|
+      File.write(File.join(folder, name), "#!/bin/sh\n#{first}\nexec #{BUILT}/#{name} \"$@\"\n")
+      File.chmod(0o755, File.join(folder, name))
+    end
     folder
+  end
+
+  # What each round of a job says of the places of its four maps and two reduces, by the result.
+  def assert_maps_on_both_hosts(result)
+    result["rounds"].each do |round|
+      assert_equal [[0, 0, 1, 1], 2], [round["maps_hosts"].sort, round["reduces_hosts"].size]
+      assert_equal round["maps"].size, round["maps"].uniq.size
+    end
   end
 
   # @return [Hash] the only result with that name

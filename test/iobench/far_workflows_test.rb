@@ -201,7 +201,6 @@ class BenchFarWorkflowsTest < Minitest::Test
     assert_match(/is the size of an allocation/, refused("run", "copyfile", "-F", "hosts", "--nodes", "2"))
     assert_match(/expected one number/, refused("run", "copyfile", "--cluster", "slurm", "--nodes", "1,2"))
     assert_match(/expected one of them/, refused("run", "copyfile", "--cluster", "slurm", "-F", "hosts"))
-    assert_match(/--hosts means nothing to `run of MapReduce`/, refused("compare", "mr-sort", "-F", "hosts"))
     assert_equal %w[hosts], Dir.children(@folder)
   end
 

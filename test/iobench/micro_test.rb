@@ -2,6 +2,7 @@
 
 require "minitest/autorun"
 require "rakuda/bench/micro"
+require "rakuda/bench/micro_rounds"
 require "rakuda/bench/prediction"
 require "rakuda/bench/report"
 
@@ -66,6 +67,44 @@ class MicroBenchmarkTest < Minitest::Test
     rule = ->(overhead_s) { Rakuda::Bench::Report.rule_line("steps" => steps, "sync" => { "overhead_s" => overhead_s }) }
     assert_equal "the shortest program ran 1.70 s, as it must: all run together for 99 % of 1.60 s and longer", rule[0.016]
     assert_match(/1\.70 s, which is too short: all run together for 99 % of 1\.80 s and longer\z/, rule[0.018])
+  end
+
+  ROUNDS = Rakuda::Bench::MicroRounds
+
+  def round_ended(parameter, starts, ends, kind: "counted", **more)
+    { "event" => "round_ended", "sync" => "x-rounds", "parameter" => parameter, "kind" => kind, "failed" => 0, "late" => 0,
+      "clock_bound_ns" => 0, "starts_ns" => starts, "ends_ns" => ends }.merge(more.transform_keys(&:to_s))
+  end
+
+  def events
+    [round_ended(nil, [0, 1], [3_000_000, 2_000_000], kind: "null"), round_ended(nil, [5, 0], [1, 5_000_000], kind: "null"),
+     round_ended(nil, [0, 0], [0, 90_000_000], kind: "null", failed: 1), round_ended("a-0", [0, 1], [1, 1], kind: "warm_up"),
+     round_ended("a-0", [0, 40_000], [2_000_000, 2_040_000]),
+     round_ended("a-1", [9_000, 0], [2_009_000, 2_000_000], late: 1, clock_bound_ns: 300),
+     round_ended("a-2", [0, nil], [2_000_000, nil]),
+     round_ended("check-a-0", [0, 9_000_000], [1, 1]), round_ended("clean", [0, 9_000_000], [1, 1]),
+     round_ended("a-0", [0, 9_000_000], [1, 1], sync: "other-rounds")]
+  end
+
+  def test_lag_and_overhead_follow_from_the_times_of_the_rounds_of_a_benchmark
+    raw = ROUNDS.raw("x-rounds", events)
+    assert_equal [%w[a-0 a-1 a-2], 2], [raw["by_round"].map { |one| one["step"] }, raw["null_rounds"].size]
+    expected = { "overhead_s" => 0.004, "lag_s" => 40e-6, "clock_bound_s" => 300e-9, "rounds" => 3, "rounds_late" => 1 }
+    assert_equal expected, ROUNDS.figures(raw)
+    assert_equal({ "clock_bound_s" => 0.0, "rounds" => 0, "rounds_late" => 0 }, ROUNDS.figures(ROUNDS.raw("none", events)))
+  end
+
+  def test_rounds_must_fit_the_steps_and_programs_their_commands
+    outputs = ->(ms) { Array.new(2) { { "start_ns" => 7, "end_ns" => 7 + (ms * 1_000_000).to_i } } }
+    steps = %w[a-0 a-1 a-2].to_h { |name| [name, outputs[2.0]] }
+    raw = ROUNDS.raw("x-rounds", events)
+    faults = ->(some, name = "bandwidth") { ROUNDS.faults("benchmark" => name, "sync" => raw, "steps" => some) }
+    assert_empty faults[steps]
+    assert_equal ["sync/by_round is of b-0"], faults[steps.merge("b-0" => outputs[1.0])]
+    assert_equal ["sync/by_round is of a-2"], faults[steps.except("a-2")]
+    assert_equal ["sync/by_round/a-1: 2 workers of 1"], faults[steps.merge("a-1" => outputs[2.0].take(1))]
+    assert_equal ["sync/by_round/a-0: worker 0 ran longer than its command"], faults[steps.merge("a-0" => outputs[2.5])]
+    assert_empty faults[steps.merge("a-0" => outputs[2.5]), "fio"], "which says ms"
   end
 
   # A result of bandwidth with one block: two workers, each step as long as is said.

@@ -55,7 +55,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def test_the_suite_of_ci_is_valid_and_leaves_results_alone
-    assert_equal 10, self.class.suite.size
+    assert_equal 12, self.class.suite.size
     assert_equal([], self.class.suite.values.reject { |result| result["valid"] })
     folder = File.dirname(self.class.suite.keys.first, 2)
     assert_equal %w[bench-results], Dir.children(folder)
@@ -184,7 +184,8 @@ class BenchRunnerTest < Minitest::Test
         wrong = value.is_a?(Hash) ? value.merge("median" => 9e9) : 9e9
         found << [:"derived_#{key}", copy.call { |other| other["derived"][key] = wrong }]
       end
-      %w[startup_s tail_s busy_s].each do |key|
+      # A job's rounds have raw times alone.
+      (result["rounds"].first.keys & %w[startup_s tail_s busy_s]).each do |key|
         found << [key.to_sym, copy.call { |other| other["rounds"].first[key] += 0.01 }]
       end
     end
@@ -209,10 +210,54 @@ class BenchRunnerTest < Minitest::Test
       end
     elsif result.key?("rounds")
       changes[:other_files] = ->(other) { other["verification"]["digest"] = "sha256:#{"0" * 64}" }
-      changes[:unchecked] = ->(other) { other["verification"]["checked_bytes"] -= 1 }
+      changes[:unchecked] = lambda do |other|
+        other["verification"].then { |one| one[one.key?("checked_bytes") ? "checked_bytes" : "checked_rounds"] -= 1 }
+      end
       changes[:fault] = ->(other) { other["rounds"].first["fault"] = "ended with 1" }
     end
     changes.transform_values { |change| copy.call(&change) }
+  end
+
+  def test_counts_bytes_and_lags_that_were_changed_are_found
+    found = self.class.suite.sum do |path, result|
+      assert_empty Rakuda::Bench::Verification.figure_faults(result)
+      changes = { **instance_changes(result), **lag_changes(result) }
+      changes.each do |name, change|
+        other = JSON.parse(JSON.generate(result)).tap(&change)
+        refute_empty Rakuda::Bench::Verification.figure_faults(other), "#{File.basename(path)}: #{name}"
+      end
+      changes.size
+    end
+    # Of four results of workflows, two of a job, three of micro-benchmarks.
+    assert_equal (4 * 8) + (2 * 4) + (3 * 9), found
+  end
+
+  # What an engine was given to do.
+  def instance_changes(result)
+    instance = result["instance"]
+    return {} unless result.key?("rounds")
+
+    counts = instance.select { |_, value| value.is_a?(Integer) }.keys
+    assert_includes [%w[bytes maps reduces], %w[bytes_in bytes_out files tasks]], counts.sort
+    changes = counts.to_h { |key| [:"instance_#{key}", ->(other) { other["instance"][key] += 1 }] }
+    return changes.merge(settings: ->(other) { other["instance"]["settings"]["reads"] += 1 }) if instance.key?("settings")
+
+    first = ->(other, list) { other["instance"]["contents"][list].first }
+    changes.merge(file: ->(other) { first[other, "files"][1] += 1 }, reads: ->(other) { first[other, "tasks"][1].pop },
+                  unknown_file: ->(other) { first[other, "tasks"][1] << 1000 },
+                  name: ->(other) { first[other, "tasks"][0] = "x" })
+  end
+
+  # How far apart workers began.
+  def lag_changes(result)
+    return {} unless result.dig("sync", "by_round")
+
+    first = ->(other) { other["sync"]["by_round"].first }
+    { lag: ->(other) { other["sync"]["lag_s"] /= 2 }, overhead: ->(other) { other["sync"]["overhead_s"] /= 2 },
+      late: ->(other) { other["sync"]["rounds_late"] += 1 }, bound: ->(other) { other["sync"]["clock_bound_s"] += 1 },
+      start: ->(other) { first[other]["starts_ns"][1] += 1_000_000_000 }, null: ->(other) { other["sync"]["null_rounds"].clear },
+      step: ->(other) { first[other]["step"] = "x" }, gone: ->(other) { other["sync"]["by_round"].pop },
+      end: ->(other) { first[other]["ends_ns"].map! { |time| time / 1000 } } }
   end
 
   def warm_though_cold(result)
@@ -227,14 +272,17 @@ class BenchRunnerTest < Minitest::Test
 
   def faster(result)
     derived = result["derived"]
-    return derived["busy_s"] += 1 if derived.is_a?(Hash)
+    return derived[%w[busy_s map_busy_s].find { |key| derived.key?(key) }] += 1 if derived.is_a?(Hash)
 
     key = %w[bw_last_done bw ops_per_s].find { |name| derived.first.key?(name) }
     derived.first[key] *= 1.01
   end
 
   def longer(result)
-    return result["rounds"].first["tasks_ns"].first[1] += 1_000_000_000 if result.key?("rounds")
+    if result.key?("rounds")
+      round = result["rounds"].first
+      return round[%w[tasks_ns maps_ns].find { |key| round.key?(key) }].first[1] += 1_000_000_000
+    end
     return result["steps"].values.first.each { |one| one["end_ns"] += 1_000_000_000 } if result.key?("steps")
 
     result["phases"].first["steps"].first["end_ns"].map! { |ns| ns + 1_000_000_000 }
@@ -242,7 +290,7 @@ class BenchRunnerTest < Minitest::Test
 
   def test_tasks_use_no_more_core_time_than_the_slots_have
     self.class.suite.each_value do |result|
-      next unless result.key?("rounds")
+      next unless result["family"] == "workflow"
 
       result["rounds"].each do |round|
         assert_operator round["busy_s"], :<=, round["makespan_s"] * result.dig("engine", "slots")

@@ -204,7 +204,10 @@ impl Hub {
         self.tell_nothing_left();
         let held = self.inputs.held.as_ref();
         let needs_nodes = held.is_some_and(|held| held.needs_nodes);
-        if self.run.nodes().is_expecting() && (self.run.scheduler().queued() > 0 || needs_nodes) {
+        let scheduler = self.run.scheduler();
+        // A gang that waits for room is in no queue.
+        let has_work = scheduler.queued() > 0 || scheduler.is_gang_due() || needs_nodes;
+        if self.run.nodes().is_expecting() && has_work {
             self.agents.want_nodes();
         }
         self.show_progress();

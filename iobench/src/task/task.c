@@ -96,8 +96,8 @@ static void trace(void) {
     if (part != NULL) {
         unsigned long long middle = strcmp(part, "map") == 0 ? now : sorted;
         add_line("IOBENCH_PHASES", line,
-                 snprintf(line, sizeof line, "%s %llu %llu %llu %llu\n", part, (unsigned long long)begun,
-                          middle, now, (unsigned long long)shuffled));
+                 snprintf(line, sizeof line, "%s %llu %llu %llu %llu %016" PRIx64 "\n", part,
+                          (unsigned long long)begun, middle, now, (unsigned long long)shuffled, words));
     }
 }
 
@@ -116,7 +116,8 @@ void task_shuffled(uint64_t bytes) {
 void task_begin(const char *program) {
     name = program;
     /* Now, since programs take their words apart where they stand. */
-    words = getenv("IOBENCH_TRACE") != NULL ? digest_of_words() : 0;
+    bool wanted = getenv("IOBENCH_TRACE") != NULL || getenv("IOBENCH_PHASES") != NULL;
+    words = wanted ? digest_of_words() : 0;
     begun = task_now();
     atexit(trace);
 }

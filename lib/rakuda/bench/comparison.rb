@@ -5,10 +5,11 @@ require "rakuda/bench/buffered"
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
 require "rakuda/bench/hosts"
+require "rakuda/bench/instance"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/page_cache"
-require "rakuda/bench/run_record"
+require "rakuda/bench/places"
 require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
 require "securerandom"
@@ -58,6 +59,7 @@ module Rakuda
         @engines = engines
         @options = options
         @rounds = engines.to_h { |engine| [engine.label, []] }
+        @places = hosts && Places.new(hosts)
       end
 
       # @yieldparam results [Array<Hash>] a result for each engine, after each round: what has been measured is not lost with
@@ -162,24 +164,16 @@ module Rakuda
         end
       end
 
-      # Keeps which nodes there were. One that comes after the end of a round is none of that.
+      # Keeps which nodes there were, and where each task ran.
       # @return [RunRecord]
       # @raise [Failure]
       def recorded(folder, taken)
-        record = RunRecord.of(folder) or raise Failure, "it has no record with nodes"
-        raise Failure, "#{record.lost.join(", ")} was lost" unless record.lost.empty?
-
-        changed = record.nodes.find { |node| nodes.any? { |one| one.name == node.name && one.slots != node.slots } }
-        raise Failure, "#{changed.name} had #{changed.slots} slots, and other numbers before" if changed
-
+        record = @places.record(folder)
         targets = @instance.by_id.transform_values(&:target)
         taken.nodes = record.nodes
         taken.hosts = taken.names.map { |name| record.places[targets[name]] }
         record
       end
-
-      # @return [Array<RunRecord::Node>] of all rounds
-      def nodes = @rounds.values.flatten.flat_map { |round| round.nodes || [] }.uniq.sort_by(&:name)
 
       def checked_digest(folder)
         if @options[:check]
@@ -228,7 +222,7 @@ module Rakuda
           "size" => @options.fetch(:size), "instance" => described_instance,
           "engine" => { "name" => engine.name, "version" => version(engine), "slots" => slots, "style" => engine.style,
                         "command" => engine.command(@options[:slots], hosts).map { |word| File.basename(word) } }.compact,
-          "machine" => machine, **described_hosts, "programs" => programs,
+          "machine" => machine, **(@places&.described || {}), "programs" => programs,
           "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
           "null_s" => @null_s, "rounds" => rounds.map { |round| described(round) }, "derived" => derived(rounds),
           "verification" => { "method" => "sha256", "digest" => rounds.filter_map(&:digest).first,
@@ -240,20 +234,7 @@ module Rakuda
       end
 
       # @return [Integer, nil] nil over hosts, when no round was run to its end
-      def slots
-        return @options.fetch(:slots) unless hosts
-
-        nodes.empty? ? nil : nodes.sum(&:slots)
-      end
-
-      # @return [Hash] the nodes, as results of kernels have them
-      def described_hosts
-        return {} if nodes.empty?
-
-        { "hosts" => nodes.map do |node|
-          { "hostname_hash" => format("fnv1a64:%016x", Instance.fnv(node.name)), "slots" => node.slots }
-        end }
-      end
+      def slots = @places ? @places.slots : @options.fetch(:slots)
 
       # How much may be dirty in memory is known of this machine alone.
       def notes(machine, rounds)
@@ -265,11 +246,8 @@ module Rakuda
 
       def tiny? = @options.fetch(:size) == "tiny"
 
-      # Rounds so short that hosts came after their end, whose slots count all the same.
-      # @return [Array<String>]
       def too_late(rounds)
-        some = rounds.select { |round| round.nodes && round.nodes.size < hosts.count }
-        some.map { |round| "round #{round.round + 1}: #{round.nodes.size} of #{hosts.count} hosts were there before its end" }
+        @places.too_late(rounds.select(&:nodes).map { |round| [round.round, round.nodes.size] })
       end
 
       # Of each result, and of all together.
@@ -280,8 +258,8 @@ module Rakuda
       def programs = @programs ||= Versions.of(@options.fetch(:programs, []))
 
       def described_instance
-        { "hash" => @instance.digest, "name" => @instance.name, "tasks" => @instance.tasks.size, "files" => @instance.files.size,
-          "bytes_in" => @instance.bytes_read, "bytes_out" => @instance.bytes_written }
+        contents = @instance.contents
+        { "hash" => @instance.digest, "name" => @instance.name, **Instance.figures(contents), "contents" => contents }
       end
 
       def described(round)
@@ -295,8 +273,7 @@ module Rakuda
       end
 
       def described_places(round)
-        places = nodes.each_with_index.to_h
-        { "nodes" => round.nodes.size, "hosts" => round.hosts.map { |node| places.fetch(node) }, "commands_ns" => round.commands }
+        { "nodes" => round.nodes.size, "hosts" => @places.numbers(round.hosts), "commands_ns" => round.commands }
       end
 
       def derived(rounds) = Comparison.derived(rounds.map { |round| described(round) }, @instance.tasks.size, slots)

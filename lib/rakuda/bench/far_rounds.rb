@@ -28,6 +28,34 @@ module Rakuda
         ends_faults(round, commands, where) + host_faults(round, hosts, commands, where)
       end
 
+      # The same of a MapReduce job, whose commands have times each.
+      # @param is_gang [Boolean] whether maps and reduces run together, also with fewer slots
+      # @return [Array<String>] what is wrong
+      def job_faults(round, hosts, is_gang)
+        where = "round #{round["round"]}"
+        parts = %w[maps reduces].map { |part| ["", "_ns", "_hosts", "_commands_ns"].map { |key| round["#{part}#{key}"] } }
+        return ["#{where}: it does not say of each map and reduce where it ran, and when"] unless
+          parts.all? { |lists| lists.all? && lists.map(&:size).uniq.one? }
+
+        _, times, places, commands = parts.transpose.map { |lists| lists.flatten(1) }
+        came = round["nodes"]
+        return ["#{where}: maps and reduces ran on more hosts than the #{came} that came"] unless
+          places.max < hosts.size && came.between?(places.uniq.size, hosts.size)
+
+        length = round["end_ns"] - round["start_ns"]
+        return ["#{where}: its commands do not lie within it"] unless
+          commands.all? { |from, to| from <= to && to <= length }
+
+        by_host(times.map { |time| time.values_at(0, -1) }, places, commands).flat_map do |place, of_host|
+          host_faults_of(*of_host, is_gang ? nil : hosts[place]["slots"], "#{where}: host #{place + 1}")
+        end
+      end
+
+      # @return [Hash{Integer => Array(Array, Array)}] times of tasks, and of commands, of each host
+      def by_host(times, places, commands)
+        times.zip(commands, places).group_by(&:last).transform_values { |ones| ones.map { |one| one.take(2) }.transpose }
+      end
+
       # @return [Array<String>] why rounds are not valid
       def against(rounds, hosts)
         rounds.select { |round| round.key?("nodes") && round["nodes"] < hosts.to_a.size }.map do |round|
@@ -46,16 +74,21 @@ module Rakuda
 
       # A task's program begins after its command, and ends before that is known to have ended.
       def host_faults(round, hosts, commands, where)
-        longest = (commands.last - commands.first) * (1 + DRIFT)
         round["tasks_ns"].zip(round["hosts"]).group_by(&:last).flat_map do |place, pairs|
-          times = pairs.map(&:first)
-          span = times.map(&:last).max - times.map(&:first).min
-          host, found = "host #{place + 1}", []
-          found << "#{where}: #{host}: its tasks lie further apart than the commands of the round" if span > longest
-          slots = hosts[place]["slots"]
-          found << "#{where}: #{host}: more tasks at once than its #{slots} slots" if at_once(times) > slots
-          found
+          host_faults_of(pairs.map(&:first), [commands], hosts[place]["slots"], "#{where}: host #{place + 1}")
         end
+      end
+
+      # @param times [Array<Array(Integer, Integer)>] of the tasks of one host
+      # @param commands [Array<Array(Integer, Integer)>] times between which they ran
+      # @param slots [Integer, nil] nil for as many as there are
+      def host_faults_of(times, commands, slots, host)
+        longest = (commands.map(&:last).max - commands.map(&:first).min) * (1 + DRIFT)
+        span = times.map(&:last).max - times.map(&:first).min
+        found = []
+        found << "#{host}: its tasks lie further apart than the commands of the round" if span > longest
+        found << "#{host}: more tasks at once than its #{slots} slots" if slots && at_once(times) > slots
+        found
       end
 
       # @param times [Array<Array(Integer, Integer)>]

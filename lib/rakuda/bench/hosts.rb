@@ -8,8 +8,8 @@ require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # Hosts that the rounds of a workflow run on, beside this machine: how `rakuda` is told of them, and what the record of a
-    # round says. Tasks note times of their host's clock, which are compared with no other host's.
+    # Hosts that the rounds of a workflow or a job run on, beside this machine: how `rakuda` is told of them, and what the record
+    # of a round says. Tasks note times of their host's clock, which are compared with no other host's.
     class Hosts
       # How long a run that is asked to end may take to end what runs on hosts.
       GRACE_S = 30
@@ -17,6 +17,7 @@ module Rakuda
       DRIFT = 1e-3
       DRIFT_MIN_NS = 1_000_000
 
+      STEPPED = "the clock of this machine was set meanwhile: when commands began is not known"
       ALLOCATION = "each round asks for an allocation of its own: makespan and start-up have the wait for it"
 
       # The moments at which an engine was started and had ended, by both clocks of this machine.
@@ -71,15 +72,28 @@ module Rakuda
       #   last one was known to have ended
       # @raise [Failure] when that is not known
       def self.commands_ns(record, span)
-        raise Failure, "the clock of this machine was set meanwhile: when commands began is not known" if span.stepped?
+        raise Failure, STEPPED if span.stepped?
 
         times = [record.first_ns, record.last_ns]
         raise Failure, "its record has no command" if times.include?(nil)
 
-        first, last = times.map { |time| time - span.offset - span.start }
-        return [first, last] if first.between?(0, last) && last <= span.length
+        within(span, [times]).first
+      end
 
-        raise Failure, "the times in its record do not lie within the round"
+      # Times of a record as those of the round.
+      # @param times [Array<Array(Integer, Integer)>] from and to, ns by the clock of the record
+      # @return [Array<Array(Integer, Integer)>] ns from the start of the engine
+      # @raise [Failure] when they do not lie within the round
+      def self.within(span, times)
+        raise Failure, STEPPED if span.stepped?
+
+        times.map do |both|
+          first, last = both.map { |time| time - span.offset - span.start }
+          raise Failure, "the times in its record do not lie within the round" unless
+            first.between?(0, last) && last <= span.length
+
+          [first, last]
+        end
       end
 
       private

@@ -41,6 +41,11 @@ module Rakuda
       # @return [Integer] FNV-1a, 64 bits
       def self.fnv(text) = text.each_byte.reduce(FNV_START) { |sum, byte| ((sum ^ byte) * FNV_PRIME) & FNV_MASK }
 
+      # What a task program notes of its words (task.c): FNV-1a, 64 bits, of each with a NUL behind it, but for the program.
+      # @param command [Array<String>]
+      # @return [String]
+      def self.noted_as(command) = format("%016x", fnv(command.drop(1).map { |word| "#{word}\0" }.join))
+
       def initialize(document, scale_bytes, scale_time)
         @name = document.fetch("name")
         workflow = document.fetch("workflow")
@@ -50,6 +55,23 @@ module Rakuda
         @scale_time = scale_time
         @tasks = specification.fetch("tasks").map { |task| task_of(task) }
         check
+      end
+
+      # The figures of a result, from what it keeps of its instance: `rakudactl bench verify` computes them once more.
+      # @param contents [Hash] see {#contents}
+      # @return [Hash{String => Integer}]
+      def self.figures(contents)
+        files, tasks = contents.values_at("files", "tasks")
+        bytes = ->(place) { tasks.sum { |task| task[place].sum { |file| files.fetch(file).last } } }
+        { "tasks" => tasks.size, "files" => files.size, "bytes_in" => bytes[1], "bytes_out" => bytes[2] }
+      end
+
+      # What a result keeps: which files there are, and which of them each task reads and writes.
+      # @return [Hash{String => Array}] names and bytes of files; of tasks names, and places of files among these
+      def contents
+        places = files.keys.each_with_index.to_h
+        { "files" => files.to_a,
+          "tasks" => tasks.map { |task| [task.id, *[task.inputs, task.outputs].map { |some| places.values_at(*some) }] } }
       end
 
       # @return [Array<String>] files that no task writes
@@ -90,13 +112,9 @@ module Rakuda
         end
       end
 
-      # Names of tasks by what their programs note of their words (task.c): FNV-1a, 64 bits, of each with a NUL behind it.
+      # Names of tasks by what their programs note of their words.
       # @return [Hash{String => String}]
-      def noted
-        @noted ||= tasks.to_h do |task|
-          [format("%016x", Instance.fnv(task.command.drop(1).map { |word| "#{word}\0" }.join)), task.id]
-        end
-      end
+      def noted = @noted ||= tasks.to_h { |task| [Instance.noted_as(task.command), task.id] }
 
       # What must be equal for results to be comparable.
       def digest

@@ -306,7 +306,7 @@ module Rakuda
         result = JSON.parse(File.read(path))
         return result if part.entry.family == "mpi"
 
-        Micro.result(part, result, machine, @options[:workers], rounds(out))
+        Micro.result(part, result, machine, @options[:workers], rounds(out), MicroRounds.read(journal(out)))
       end
 
       # The result of what gave none.
@@ -327,6 +327,9 @@ module Rakuda
 
       # Rounds of the run, as its report has them.
       def rounds(out) = report(out).dig("sync", "rounds") || []
+
+      # @return [String] path of that run's journal
+      def journal(out) = File.join(out, ".rakuda/runs", report(out).fetch("id"), "journal.jsonl")
 
       # @return [String, nil] why a part gave no result
       def why(out, part)

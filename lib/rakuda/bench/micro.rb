@@ -5,6 +5,7 @@ require "rakuda/bench/catalogue"
 require "rakuda/bench/figures"
 require "rakuda/bench/micro_cache"
 require "rakuda/bench/micro_figures"
+require "rakuda/bench/micro_rounds"
 require "rakuda/bench/micro_steps"
 require "rakuda/bench/others"
 require "securerandom"
@@ -88,13 +89,15 @@ module Rakuda
 
       # @param printed [Array] name of the step, number of the node, what a worker printed
       # @param rounds [Array<Hash>] of the report of the run
+      # @param events [Array<Hash>] round_ended of its journal
       # @return [Hash] the result
-      def result(part, printed, machine, workers, rounds)
+      def result(part, printed, machine, workers, rounds, events)
         checks, printed = printed.partition { |name, _, _| name.start_with?(MicroSteps::CHECK) }
         raw = printed.group_by(&:first).transform_values do |lines|
           lines.map { |_, node, output| MicroSteps.raw(part.entry.name, output).merge("node" => node) }
         end
-        sync = sync(part, rounds)
+        sync = MicroRounds.raw(rounds_of(part), events)
+        sync = { **MicroRounds.figures(sync), **sync }
         more = { "sync" => sync.merge("together" => MicroFigures.together(raw, sync)) }
         more.merge!(conditions(part), "cache" => cache(part, printed, rounds)) if part.settings.key?(:bytes)
         more["verification"] = { "checked_bytes" => checks.sum { |_, _, output| output.fetch("checked_bytes") } } if checks.any?
@@ -148,7 +151,8 @@ module Rakuda
       # @return [Hash{String => Hash}] bytes of all workers' files, and those in memory (nil: not known), by step
       def cache(part, printed, rounds)
         if part.entry.name == "fio"
-          own = rounds_counted(part, rounds).select { |round| round["cache"] && round["parameter"].start_with?("read-") }
+          own = rounds.select { |round| round["sync"] == rounds_of(part) && round["kind"] == "counted" }
+          own = own.select { |round| round["cache"] && round["parameter"].start_with?("read-") }
           return own.to_h do |round|
             [round["parameter"], MicroCache.sum([round.values_at("cache_bytes", "cache_resident_bytes")])]
           end
@@ -156,27 +160,6 @@ module Rakuda
         told = printed.select { |_, _, output| output.key?("cache") }.group_by(&:first)
         told.transform_values do |lines|
           MicroCache.sum(lines.map { |line| line.last["cache"].values_at("bytes", "resident_bytes") })
-        end
-      end
-
-      # What is known of the rounds of a part: overhead, the largest start lag and what it is known to within, rounds with a late
-      # worker.
-      # @param part [Measured::Part]
-      # @param all [Array<Hash>] rounds of the report of the run
-      # @return [Hash]
-      def sync(part, all)
-        rounds = rounds_counted(part, all)
-        { "overhead_s" => rounds.filter_map { |round| round["overhead_s"] }.first,
-          "lag_s" => rounds.filter_map { |round| round["lag_s"] }.max,
-          "clock_bound_s" => rounds.map { |round| round["clock_bound_s"] }.max || 0.0,
-          "rounds" => rounds.size, "rounds_late" => rounds.count { |round| round["late"].positive? } }.compact
-      end
-
-      # @return [Array<Hash>] rounds in which something was measured
-      def rounds_counted(part, all)
-        all.select do |round|
-          round["sync"] == rounds_of(part) && round["kind"] == "counted" && round["parameter"] != MicroSteps::CLEAN &&
-            !round["parameter"].start_with?(MicroSteps::CHECK)
         end
       end
 

@@ -23,15 +23,15 @@ module Rakuda
                                                   operations cache direct],
         "run of others' benchmarks" => PLACES + %i[keep dry_run workers],
         "run of a workflow" => PLACES + %i[cache rounds keep slots style scale_bytes scale_time hosts cluster nodes],
-        "run of MapReduce" => PLACES + %i[cache rounds keep slots engines],
+        "run of MapReduce" => PLACES + %i[cache rounds keep slots engines hosts cluster nodes],
         "compare" => PLACES + %i[cache rounds keep slots engines style scale_bytes scale_time hosts cluster nodes],
         "suite" => %i[dir out timeout keep slots ranks per_node hosts cluster nodes workers size seconds],
         # What its figures say themselves has no effect on them.
         "suite paper" => PLACES + %i[keep hosts cluster nodes]
       }.freeze
       # Works that have tasks in engines.
-      WORKFLOWS = ["run of a workflow", "compare"].freeze
-      SLOTS_FAR = "--slots: over hosts (-F, --cluster) a workflow has the slots of its hosts"
+      IN_ENGINES = ["run of a workflow", "run of MapReduce", "compare"].freeze
+      SLOTS_FAR = "--slots: over hosts (-F, --cluster) workflows and MapReduce jobs have the slots of the hosts"
       # What stands on the command line for it, where that is another word.
       WORDS = { ranks: "np" }.freeze
       # What some options choose from; of STYLES there may be several, with commas between.
@@ -76,8 +76,8 @@ module Rakuda
         end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
 
-        check_nodes if given?(:nodes) && works.intersect?(["run of a micro-benchmark", *WORKFLOWS])
-        check_far if far? && works.intersect?(WORKFLOWS)
+        check_nodes if given?(:nodes) && works.intersect?(["run of a micro-benchmark", *IN_ENGINES])
+        check_far if far? && works.intersect?(IN_ENGINES)
         raise UsageError, "--nodes #{self[:nodes].join(",")}: say which with -F or --cluster" if self[:nodes].max > 1 && !far?
         return if behind.empty? || takes_behind
 
@@ -85,23 +85,23 @@ module Rakuda
                           "for `predict`"
       end
 
-      # Workers of micro-benchmarks, and tasks of workflows, take all hosts that there are.
+      # Workers of micro-benchmarks, and tasks of workflows and jobs, take all hosts that there are.
       # @raise [UsageError]
       def check_nodes
-        what = "--nodes of micro-benchmarks and workflows"
+        what = "--nodes of micro-benchmarks, workflows and MapReduce jobs"
         raise UsageError, "#{what} is the size of an allocation: give --cluster, too" unless self[:cluster]
         raise UsageError, "#{what}: expected one number, as they are no sweep" if self[:nodes].size > 1
       end
       private :check_nodes
 
-      # Of workflows, whose tasks run on other hosts.
+      # Of workflows and jobs, whose tasks run on other hosts.
       # @raise [UsageError]
       def check_far
         raise UsageError, SLOTS_FAR if given?(:slots)
         return if self[:cache] == "any"
 
-        raise UsageError, "--cache #{self[:cache]}: nothing looks at page caches of hosts (-F, --cluster); workflows run there " \
-                          "with any"
+        raise UsageError, "--cache #{self[:cache]}: nothing looks at page caches of hosts (-F, --cluster); workflows and " \
+                          "MapReduce jobs run there with any"
       end
       private :check_far
 
@@ -181,7 +181,7 @@ module Rakuda
         on.on("--np N,...", Array, "ranks of MPI kernels; several are a sweep [2]") { |value| set(:ranks, several(value)) }
         on.on("--per-node N", Integer, "ranks of each node, in place of --np") { |value| set(:per_node, count(value)) }
         on.on("-F", "--hosts FILE",
-"run on the hosts of FILE; --dir of kernels and workflows must be one folder on all of them") do |value|
+"run on the hosts of FILE; --dir of all but micro-benchmarks must be one folder on all of them") do |value|
           set(:hosts, File.expand_path(value))
         end
         on.on("--cluster slurm", VALUES[:cluster],

@@ -73,7 +73,19 @@ module Rakuda
          "median of #{rounds}#{interval(time["ci95"]) { |value| Figures.seconds(value) }}",
          "#{result.dig("instance", "tasks")} tasks: #{Figures.seconds(derived["busy_s"])} of their own, overhead " \
          "#{Figures.seconds(derived["overhead_per_task_s"])} a task; #{first} #{Figures.seconds(derived["startup_s"])}, " \
-         "after the last #{Figures.seconds(derived["tail_s"])}"]
+         "after the last #{Figures.seconds(derived["tail_s"])}"] + places_lines(result, "tasks" => "hosts")
+      end
+
+      # How many of something each host had in the last round.
+      # @param lists [Hash{String => String}] what it is, and where a round says where it ran
+      # @return [Array<String>] none of one machine
+      def places_lines(result, lists)
+        round = result["rounds"].reverse.find { |one| one.key?("nodes") } or return []
+        counts = lists.map do |what, key|
+          numbers = round[key].tally
+          "#{what} #{result["hosts"].each_index.map { |place| numbers.fetch(place, 0) }.join(", ")}"
+        end
+        ["of each host in round #{round["round"] + 1}: #{counts.join("; ")}"]
       end
 
       def map_reduce_lines(result)
@@ -86,7 +98,8 @@ module Rakuda
          parts.map { |name, key| "#{name} #{Figures.seconds(derived[key])}" }.join(", "),
          "core time: maps #{Figures.seconds(derived["map_busy_s"])}, getting and ordering rows " \
          "#{Figures.seconds(derived["shuffle_busy_s"])}, reduces #{Figures.seconds(derived["reduce_busy_s"])}; " \
-         "#{Figures.bytes(derived["shuffle_bytes"])} shuffled"]
+         "#{Figures.bytes(derived["shuffle_bytes"])} shuffled"] +
+          places_lines(result, "maps" => "maps_hosts", "reduces" => "reduces_hosts")
       end
 
       def micro_line(one, workers)

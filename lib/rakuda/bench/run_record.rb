@@ -5,12 +5,14 @@ require "rakuda/bench/errors"
 
 module Rakuda
   module Bench
-    # What the record of a run over hosts says of a round: its nodes, which of them ran each task, and between which moments there
-    # were commands. Times are those of the hub alone, since clocks of hosts are not compared. It reads a journal
-    # (docs/reference/journal.md) and knows nothing of workflows.
+    # What the record of a run over hosts says of a round: its nodes, which of them ran each task and each command, and between
+    # which moments there were commands. Times are those of the hub alone, since clocks of hosts are not compared. It reads a
+    # journal (docs/reference/journal.md) and knows nothing of workflows and jobs.
     class RunRecord
       # A machine that ran tasks, or could have.
       Node = Struct.new(:name, :slots)
+      # A command: where it ran, when it was started, and when it was known to have ended; ns by the clock of the journal.
+      Command = Struct.new(:node, :first_ns, :last_ns)
 
       # @return [Array<Node>] in the order of their numbers, without the hub's machine where that is none of them
       attr_reader :nodes
@@ -21,6 +23,8 @@ module Rakuda
       attr_reader :first_ns, :last_ns
       # @return [Array<String>] names of nodes that were lost or told to go
       attr_reader :lost
+      # @return [Hash{Array<String> => Array<Command>}] those that ended, by their words
+      attr_reader :commands
 
       # @param folder [String] in which there was one run
       # @return [RunRecord, nil] nil where it has not come to have a node
@@ -46,6 +50,20 @@ module Rakuda
         @places = events["attempt_started"].to_h { |one| [names[one["task"]], able[one["node"]]] }
         @first_ns = events["command_started"].map { |one| one["time_ns"] }.min
         @last_ns = events["command_ended"].map { |one| one["time_ns"] }.max
+        @commands = ended(events).group_by(&:first).transform_values do |ones|
+          ones.map { |_, task, *times| Command.new(@places[names[task]], *times) }
+        end
+      end
+
+      private
+
+      # @return [Array<Array>] of each command that ended its words, its task, and both times
+      def ended(events)
+        ends = events["command_ended"].to_h { |one| one.values_at("command", "time_ns") }
+        events["command_started"].filter_map do |one|
+          last = ends[one["command"]]
+          [one["words"], one["task"], one["time_ns"], last] if last && one["words"]
+        end
       end
     end
   end

@@ -20,14 +20,17 @@ module Rakuda
     # Fixed lists of benchmarks, and comparisons of engines. Nothing is left out: what cannot be run makes the whole fail before
     # anything is begun.
     module Suites
-      # Kernels and micro-benchmarks in one run; then workflows, each in its engines.
+      JOB_ENGINES = %w[rakuda rakuda-streams].freeze
+      # Kernels and micro-benchmarks in one run; then workflows and MapReduce jobs, each in its engines.
       ALL = {
         "ci" => { size: "tiny", measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
-                  workflows: { "homology-io" => %w[rakuda], "copyfile" => %w[rakuda make xargs] } },
+                  workflows: { "homology-io" => %w[rakuda], "copyfile" => %w[rakuda make xargs] },
+                  jobs: { "mr-homology" => JOB_ENGINES } },
         "node" => { size: "small", seconds: 2.0, measured: %w[argot-io les-io qcd-io metadata bandwidth fio],
                     workflows: { "homology" => %w[rakuda make xargs], "homology-io" => %w[rakuda make xargs],
                                  "copyfile" => %w[rakuda make xargs], "montage" => %w[rakuda make ninja],
-                                 "montage-io" => %w[rakuda rake make ninja xargs] } }
+                                 "montage-io" => %w[rakuda rake make ninja xargs] },
+                    jobs: %w[mr-homology mr-sort mr-dfsio-write mr-dfsio-read].to_h { |job| [job, JOB_ENGINES] } }
       }.freeze
       # The figures of the 2018 paper, beside those of ALL.
       PAPER = "paper"
@@ -40,10 +43,14 @@ module Rakuda
       # @return [Array<Hash>] results
       def run(name, options, slots, say)
         return sweeps(options, say) if name == PAPER
-        raise UsageError, "--cluster means nothing to the suite #{name}; it does to paper" if options.given?(:cluster)
 
         suite = ALL.fetch(name) { raise UsageError, "no suite #{name}; there are #{NAMES.join(", ")}" }
-        Programs.need_all((suite.fetch(:measured) + suite.fetch(:workflows).keys).map { |entry| Catalogue.find(entry) })
+        if options[:cluster] && options[:nodes].size > 1
+          raise UsageError, "--nodes of the suite #{name}: expected one number, the size of its allocations"
+        end
+
+        names = suite.fetch(:measured) + suite.fetch(:workflows).keys + suite.fetch(:jobs).keys
+        Programs.need_all(names.map { |entry| Catalogue.find(entry) })
         engines = engines_of(suite.fetch(:workflows), options, say)
         raise UsageError, "--size means nothing to the suite #{name}: it is #{suite.fetch(:size)}" if options.given?(:size)
 
@@ -57,10 +64,15 @@ module Rakuda
 
         Results.check(options[:out], options[:dir])
         Hosts.of(options)&.count
-        room(suite.fetch(:workflows).keys, sized, say)
+        room(suite, sized, say)
         parts = Fit.new(options.with(seconds: options[:seconds] || suite[:seconds]), say).call(parts) if suite.key?(:seconds)
         results = Measured.new(options, say).call(parts)
-        results + each_of(engines.keys, sized, say) { |workflow| compare(workflow, engines.fetch(workflow), sized, slots, say) }
+        jobs = suite.fetch(:jobs)
+        results + each_of([*engines.keys, *jobs.keys], sized, say) do |one|
+          next map_reduce(one, jobs[one], sized, slots, say) if jobs.key?(one)
+
+          compare(one, engines.fetch(one), sized, slots, say)
+        end
       end
 
       # Over hosts workflows run in rakuda alone: the other engines know this machine only, and that is said.
@@ -79,20 +91,21 @@ module Rakuda
         end
       end
 
-      # What workflows write is asked for before anything is measured. How long they take says the first round of each.
+      # What workflows and jobs write is asked for before anything is measured. How long they take says the first round of each.
       # @raise [UsageError] when there is too little space
-      def room(workflows, options, say)
+      def room(suite, options, say)
         workspace = Workspace.new(options[:dir], say)
         workspace.make(0)
-        bytes = workflows.to_h do |name|
+        bytes = suite.fetch(:workflows).keys.map do |name|
           folder = File.join(workspace.path, "room")
-          [name, Workflows.new(name, options).space(folder)]
+          Workflows.new(name, options).space(folder)
         ensure
           FileUtils.rm_rf(folder)
         end
-        workspace.make(bytes.values.max)
-        say.call("workflows: #{Figures.bytes(bytes.values.max)} on disk at one time; their time is not in what is expected of " \
-                 "the rest: the first round of each tells it, and each ends after #{options[:timeout]} s (--timeout)")
+        bytes += suite.fetch(:jobs).keys.map { |name| MapReduce::Job.new(Catalogue.find(name), options[:size]).space }
+        workspace.make(bytes.max)
+        say.call("workflows and jobs: #{Figures.bytes(bytes.max)} on disk at one time; their time is not in what is expected " \
+                 "of the rest: the first round of each tells it, and each ends after #{options[:timeout]} s (--timeout)")
       ensure
         workspace&.finish
       end
@@ -205,18 +218,20 @@ module Rakuda
       # @param engines [Array<String>, nil] nil for those that are there
       # @return [Array<Hash>]
       def map_reduce(name, engines, options, slots, say)
-        engines = engines ? here(engines) : found(say)
+        engines = engines ? here(engines, options) : found(options, say)
         jobs = Catalogue::ALL.select { |entry| entry.family == "mapreduce" && [entry.name, "mapreduce"].include?(name) }
         Programs.need_all(jobs)
         each_of(jobs.map(&:name), options, say) do |one|
           job = MapReduce::Job.new(Catalogue.find(one), options[:size])
           Results.check(options[:out], options[:dir])
+          hosts = Hosts.of(options)
+          hosts&.count
           workspace = Workspace.new(options[:dir], say)
           workspace.make(job.space)
           out = Results.make(options[:out], options[:dir])
-          comparison = MapReduce::Comparison.new(job, engines, workspace: workspace, slots: slots, say: say,
+          comparison = MapReduce::Comparison.new(job, engines, workspace: workspace, slots: hosts ? nil : slots, say: say,
                                                                rounds: options[:rounds] || ROUNDS.fetch(options[:size]),
-                                                               timeout: options[:timeout], cache: options[:cache])
+                                                               timeout: options[:timeout], cache: options[:cache], hosts: hosts)
           written(one, engines.map { |engine| { "name" => engine } }, out, options[:size], Results.label(options), say) do |write|
             comparison.call(&write)
           end
@@ -225,17 +240,28 @@ module Rakuda
         end
       end
 
-      # @raise [UsageError] when one cannot be run here
-      def here(engines)
-        engines.uniq.map { |engine| MapReduce::Engines.named(engine) }.each do |engine|
+      # @raise [UsageError] when one cannot be run here, or there
+      def here(engines, options)
+        engines = engines.uniq.map { |engine| MapReduce::Engines.named(engine) }
+        near = options.far? ? engines.filter_map { |engine| MapReduce::Engines::NEAR[engine] } : []
+        unless near.empty?
+          raise UsageError, "over hosts (-F, --cluster) MapReduce jobs run in #{MapReduce::Engines::FAR.join(" and ")} alone: " \
+                            "#{near.join("; ")}"
+        end
+
+        engines.each do |engine|
           MapReduce::Engines.missing(engine)&.then { |why| raise UsageError, "#{engine}: #{why}" }
         end
       end
 
-      def found(say)
-        missing = MapReduce::Engines::ALL.keys.to_h { |engine| [engine, MapReduce::Engines.missing(engine)] }.compact
-        missing.each { |engine, why| say.call("left out: #{engine}: #{why}") }
-        MapReduce::Engines::ALL.keys - missing.keys
+      # Those that can be run; which are left out is said.
+      def found(options, say)
+        left_out = MapReduce::Engines::ALL.keys.to_h do |engine|
+          near = options.far? && MapReduce::Engines::NEAR[engine]
+          [engine, near ? "over hosts #{near}" : MapReduce::Engines.missing(engine)&.then { |why| "#{engine}: #{why}" }]
+        end.compact
+        left_out.each_value { |why| say.call("left out: #{why}") }
+        MapReduce::Engines::ALL.keys - left_out.keys
       end
     end
   end

@@ -7,10 +7,13 @@ require "rakuda/bench/comparison"
 require "rakuda/bench/errors"
 require "rakuda/bench/far_rounds"
 require "rakuda/bench/figures"
+require "rakuda/bench/instance"
 require "rakuda/bench/kernel_figures"
+require "rakuda/bench/mapreduce/job"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
 require "rakuda/bench/micro_figures"
+require "rakuda/bench/micro_rounds"
 require "rakuda/bench/page_cache"
 require "rakuda/bench/programs"
 
@@ -85,12 +88,19 @@ module Rakuda
         steps, sync = result.fetch("steps"), result["sync"]
         faults = differences(MicroFigures.derived(steps), result.fetch("derived"), "derived")
         faults += differences(MicroFigures.together(steps, sync), sync.fetch("together"), "sync/together") if sync
-        faults + (sync ? sync_faults(steps, sync) : [])
+        faults + (sync ? sync_faults(result) : [])
       end
 
-      # Each step was a round, and starting programs takes some time.
-      def sync_faults(steps, sync)
+      # Each step was a round, and starting programs takes some time. Results have the times of rounds since they were added to
+      # the schema.
+      def sync_faults(result)
+        steps, sync = result.fetch("steps"), result.fetch("sync")
         found = []
+        if sync.key?("by_round")
+          expected = MicroRounds.figures(sync)
+          names = %w[overhead_s lag_s clock_bound_s rounds rounds_late]
+          found = differences(expected, sync.slice(*names), "sync") + MicroRounds.faults(result)
+        end
         found << "sync/rounds is #{sync["rounds"]}: there are #{steps.size} steps" unless sync["rounds"] == steps.size
         found << "sync/rounds_late is #{sync["rounds_late"]} of #{sync["rounds"]} rounds" if sync["rounds_late"] > sync["rounds"]
         found << "sync/overhead_s is #{sync["overhead_s"].inspect}: expected more than 0" unless sync["overhead_s"].to_f.positive?
@@ -99,12 +109,57 @@ module Rakuda
 
       def map_reduce_faults(result)
         rounds = result.fetch("rounds")
+        good = rounds.reject { |round| round["fault"] }
+        return ["engine/slots is not there"] unless result.dig("engine", "slots") || good.empty?
+
+        far = result.key?("hosts") || rounds.any? { |round| round.key?("nodes") }
+        found = far ? far_job_faults(good, result) + slots_faults(result) : []
+        found += job_faults(result)
+        return found unless found.empty?
+
+        backwards = good.select { |round| MapReduce::Split.of(round).values_at(*MapReduce::Split::NAMES).any?(&:negative?) }
         expected = MapReduce::Split.derived(rounds, result.dig("instance", "bytes"))
-        backwards = rounds.reject { |round| round["fault"] }.select do |round|
-          MapReduce::Split.of(round).values_at(*MapReduce::Split::NAMES).any?(&:negative?)
-        end
         differences(expected, result.fetch("derived"), "derived") +
           backwards.map { |round| "round #{round["round"]}: its parts do not follow each other" }
+      end
+
+      # Maps, reduces and bytes follow from the settings of the job.
+      def job_faults(result)
+        entry = Catalogue::ALL.find { |one| one.family == "mapreduce" && one.name == result["benchmark"] }
+        return ["benchmark: #{result["benchmark"]} is no MapReduce job"] unless entry
+
+        told = result.fetch("instance")
+        job = MapReduce::Job.new(entry, result["size"], told.fetch("settings").transform_keys(&:to_sym))
+        expected = told.values_at("maps", "reduces")
+        good = result["rounds"].reject { |round| round["fault"] }
+        other = good.map { |round| round.values_at("maps_ns", "reduces_ns").map(&:size) }.find { |counts| counts != expected }
+        unequal(job.instance, told, "instance") +
+          (other ? ["a round has #{other.join(" maps and ")} reduces: expected #{expected.join(" and ")}"] : [])
+      rescue KeyError => e
+        ["instance/settings: #{e.message}"]
+      end
+
+      # Maps and reduces that a stream joins begin together.
+      def far_job_faults(rounds, result)
+        is_gang = result.dig("engine", "name") == "rakuda-streams"
+        rounds.flat_map { |round| FarRounds.job_faults(round, result.fetch("hosts", []), is_gang) }
+      end
+
+      # What tasks read and wrote, from the files of each. Results have these since they were added to the schema.
+      # @return [Array<String>]
+      def contents_faults(result)
+        contents = result.dig("instance", "contents") or return []
+        files, tasks = contents.values_at("files", "tasks")
+        beyond = tasks.find { |task| task.drop(1).flatten.any? { |file| file >= files.size } }
+        return ["instance/contents: task #{beyond.first} has a file that is not there"] if beyond
+
+        names = tasks.map(&:first).sort
+        other = result["rounds"].find { |round| round.key?("tasks") && round["tasks"].sort != names }
+        found = unequal(Instance.figures(contents), result["instance"], "instance")
+        found << "round #{other["round"]}: its tasks are not those of the instance" if other
+        twice = tasks.flat_map(&:last).tally.find { |_, times| times > 1 }
+        found << "instance/contents: #{files[twice.first].first} is written by #{twice.last} tasks" if twice
+        found
       end
 
       def workflow_faults(result)
@@ -123,7 +178,7 @@ module Rakuda
           faults << "round #{round["round"]}: tasks took longer than its slots had" if busy > limit
           faults + (result.key?("hosts") ? FarRounds.faults(round, result["hosts"]) : parts_faults(round))
         end
-        differences(expected, result.fetch("derived"), "derived") + of_rounds + slots_faults(result)
+        differences(expected, result.fetch("derived"), "derived") + of_rounds + slots_faults(result) + contents_faults(result)
       end
 
       # Over hosts the slots are those of all of them.
@@ -210,6 +265,8 @@ module Rakuda
         others = rounds.filter_map { |round| round["digest"] }.uniq - [result.dig("verification", "digest")]
         found << "rounds made files that differ" unless others.empty?
         found.concat(FarRounds.against(rounds, result["hosts"])) unless result["size"] == "tiny"
+        looked_at = result.dig("verification", "checked_rounds")
+        found << "of #{rounds.size} rounds the output of #{looked_at} was checked" if looked_at && looked_at < rounds.size
         found << "of #{made * rounds.size} bytes #{checked} were checked" if made && checked && checked < made * rounds.size
         found + unproven(result, rounds) + PageCache.faults(result.dig("conditions", "cache"), rounds)
       end
@@ -230,6 +287,13 @@ module Rakuda
         rounds.reject { |round| round.key?("resident") || round["fault"] }.map do |round|
           "round #{round["round"] + 1}: it does not say what was in the page cache"
         end
+      end
+
+      # Of what is counted nothing may differ.
+      # @return [Array<String>] where it does
+      def unequal(expected, found, at)
+        expected.reject { |key, value| found[key] == value }
+                .map { |key, value| "#{at}/#{key} is #{found[key].inspect}: expected #{value.inspect}" }
       end
 
       # @return [Array<String>] where two values differ

@@ -40,6 +40,25 @@ class ClusterSlurmTest < ClusterHostsCase
     assert_equal 2, names("by.*").map { |path| read(path) }.uniq.size
   end
 
+  # All that there is to run waits for room, and is in no queue.
+  def test_tasks_that_begin_together_have_slurm_asked_for_nodes
+    stream = <<~'RUBY'
+      stream :s, from: "w", to: "made"
+      task(:w) { sh "seq 3" }
+      file("made") { |t| sh "cat > #{t.name}" }
+      task default: "made"
+    RUBY
+    nodes = "needs nodes: 2\ntask(:default) { sh 'echo $RAKUDA_NODES > made' }\n"
+    { stream => /\A1\n2\n3\n\z/, nodes => /\Ahost\d,host\d\n\z/ }.each do |rakefile, made|
+      write("Rakefile", rakefile)
+      result = @testbed.run("head", RAKUDA, "--cluster", "slurm", "--nodes", "2", chdir: @folder)
+      assert_equal 0, result.status, result.err
+      assert_match(ASKED, result.err)
+      assert_match(made, read("made"))
+      File.delete(File.join(@folder, "made"))
+    end
+  end
+
   def test_what_would_not_end_before_the_allocation_is_not_started_and_says_so
     rakefile = <<~'RUBY'
       task default: %w[held slow]

@@ -52,9 +52,26 @@ class ClusterBenchKernelsTest < ClusterHostsCase
 
   def places_of_first_tasks(round) = round["tasks"].zip(round["hosts"]).to_h.except("last").values.sort
 
+  # The rows that are sorted follow from their numbers.
+  SORTED = "sha256:2a15bc2c079df4c64f34dec028d8db3db316898307b92cc81e222d015e7dc9b6"
+
+  def test_maps_and_reduces_run_on_all_hosts_and_the_result_says_where
+    result = @testbed.run("head", RAKUDACTL, "bench", "compare", "mr-sort", "--engines", "rakuda,rakuda-streams", "-F", "hosts",
+                          "--dir", File.join(@folder, "files"), chdir: @folder,
+                          environment: { "IOBENCH" => programs_of_both_hosts })
+    assert_equal 0, result.status, result.out + result.err
+    assert_match(/^mr-sort  tiny  rakuda, 2 nodes, 4 slots  valid$/, result.out)
+    assert_match(/^ +of each host in round 1: maps 2, 2; reduces \d, \d$/, result.out)
+    files, streams = %w[rakuda rakuda-streams].map { |engine| verified_result("mr-sort-tiny-on-hosts-#{engine}") }
+    assert_maps_on_both_hosts(files)
+    assert_equal [4, 2], streams["rounds"].first.values_at("maps_hosts", "reduces_hosts").map(&:size)
+    assert_equal([SORTED, SORTED], [files, streams].map { |one| one.dig("verification", "digest") })
+    assert_empty names("files*")
+  end
+
   def test_a_workflow_over_hosts_that_is_interrupted_leaves_nothing_there
     write("long.json", workflow("a" => [], "b" => []))
-    programs = in_place_of_io_task("touch #{@folder}/begun.$(hostname); until test -e go; do sleep 0.05; done")
+    programs = in_place_of("io-task" => "touch #{@folder}/begun.$(hostname); until test -e go; do sleep 0.05; done")
     write("hosts", "host1 1\nhost2 1\n")
     err = File.join(@folder, "told")
     pid = @testbed.start("head", RAKUDACTL, "bench", "run", "long.json", "-F", "hosts", "--dir", File.join(@folder, "files"),

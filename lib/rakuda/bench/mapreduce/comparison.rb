@@ -3,12 +3,15 @@
 require "fileutils"
 require "rakuda/bench/buffered"
 require "rakuda/bench/figures"
+require "rakuda/bench/hosts"
 require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/mapreduce/engines"
 require "rakuda/bench/mapreduce/job"
+require "rakuda/bench/mapreduce/marks"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/page_cache"
+require "rakuda/bench/places"
 require "rakuda/bench/versions"
 require "securerandom"
 require "time"
@@ -26,13 +29,15 @@ module Rakuda
 
         # @param job [Job]
         # @param engines [Array<String>]
-        # @param options [Hash] :workspace, :slots, :rounds, :timeout, :cache (a state of PageCache), :say (callable)
+        # @param options [Hash] :workspace, :slots, :rounds, :timeout, :cache (a state of PageCache), :say (callable), :hosts
+        #   (Hosts that rounds run on, or nil; their slots count then)
         def initialize(job, engines, options)
           @job = job
           @engines = engines
           @options = options
           @rounds = engines.to_h { |engine| [engine, []] }
           @digests = {}
+          @places = hosts && Places.new(hosts)
         end
 
         # @yieldparam results [Array<Hash>] a result for each engine, after each round
@@ -87,6 +92,9 @@ module Rakuda
           FileUtils.rm_rf(folder) if folder
         end
 
+        # @return [Hosts, nil]
+        def hosts = @options[:hosts]
+
         def tell(engine, taken)
           text = taken["fault"] || Figures.seconds((taken["end_ns"] - taken["start_ns"]) / 1e9)
           @options.fetch(:say).call("#{@job.entry.name} on #{engine}, round #{taken["round"] + 1}: #{text}")
@@ -96,39 +104,68 @@ module Rakuda
           FileUtils.rm_rf(folder)
           FileUtils.mkdir_p(folder)
           @job.inputs.each { |file| FileUtils.ln(File.join(inputs, file), File.join(folder, file)) }
-          Engines.write(engine, @job, @options.fetch(:slots), folder)
+          Engines.write(engine, @job, writers, folder)
         end
+
+        # A stream has a writer for each slot, or for each map where slots are not known before.
+        def writers = hosts ? @job.map_inputs.size : @options.fetch(:slots)
 
         def measure(engine, folder)
           placed(engine, folder)
+          # What hosts have in memory is not looked at.
+          resident = hosts ? nil : PageCache.prepare(@options.fetch(:cache), @job.inputs.map { |input| File.join(folder, input) })
           marks = File.join(folder, ".phases")
-          File.write(marks, "")
-          environment = Engines.environment(engine).merge(PHASES => marks)
-          command = Engines.command(engine, @job, @options.fetch(:slots))
-          resident = PageCache.prepare(@options.fetch(:cache), @job.inputs.map { |input| File.join(folder, input) })
-          start = Launch.now_ns
-          fault = Launch.call(command, folder, environment, [Launch.left(@options, @begin_ns), 1].max)
-          finish = Launch.now_ns
-          raise Failure, fault if fault
-
-          parts = parts(File.readlines(marks).map(&:split))
-          (@digests[engine] ||= []) << @job.verify(folder)
-          { "start_ns" => start, "end_ns" => finish, "resident" => resident }.compact.merge(parts)
+          span = timed(engine, folder, marks)
+          marks = Marks.new(marks, { "map" => @job.map_inputs.size, "reduce" => @job.reducers })
+          parts = hosts ? far_parts(engine, folder, marks, span) : marks.near
+          digest = @job.verify(folder)
+          (@digests[engine] ||= []) << digest
+          { "start_ns" => span.start, "end_ns" => span.finish, "resident" => resident, "digest" => digest }.compact.merge(parts)
         rescue Failure, SystemCallError => e
           { "fault" => e.message }
         end
 
-        # @param lines [Array<Array<String>>] part, begun, in order, ended, bytes given to the shuffle
-        def parts(lines)
-          maps, reduces = %w[map reduce].map { |name| lines.select { |line| line.first == name } }
-          counts = [maps.size, reduces.size]
-          expected = [@job.map_inputs.size, @job.reducers]
-          raise Failure, "#{counts.join(" maps and ")} reduces ran: expected #{expected.join(" and ")}" unless counts == expected
+        # Runs the engine.
+        # @return [Hosts::Span]
+        # @raise [Failure] with what went wrong
+        def timed(engine, folder, marks)
+          hosts ? Dir.mkdir(marks) : File.write(marks, "")
+          environment = Engines.environment(engine).merge(PHASES => marks)
+          environment = hosts.environment(environment) if hosts
+          command = Engines.command(engine, @job, @options[:slots], hosts)
+          start, wall = Hosts.now
+          fault = Launch.call(command, folder, environment, [Launch.left(@options, @begin_ns), 1].max,
+                              grace: hosts ? Hosts::GRACE_S : 0)
+          finish, wall_finish = Hosts.now
+          raise Failure, fault if fault
 
-          numbers = ->(line) { line.drop(1).map { |word| Integer(word) } }
-          { "maps_ns" => maps.map { |line| numbers[line].values_at(0, 2) }.sort,
-            "reduces_ns" => reduces.map { |line| numbers[line].take(3) }.sort,
-            "shuffle_bytes" => lines.sum { |line| numbers[line].last } }
+          Hosts::Span.new(start, finish, wall, wall_finish)
+        end
+
+        # Where maps and reduces ran, and between which moments their commands did, by the record of the round.
+        # @return [Hash] with nodes themselves, which get their numbers when all are known
+        def far_parts(engine, folder, marks, span)
+          record = @places.record(folder)
+          maps, reduces = Engines.commands(engine, @job)
+          parts = marks.far(maps, reduces)
+          all = (maps + reduces).map { |words| command(record, words) }
+          times = Hosts.within(span, all.map { |one| [one.first_ns, one.last_ns] })
+          split = ->(list) { [list.take(maps.size), list.drop(maps.size)] }
+          map_nodes, reduce_nodes = split.call(all.map(&:node))
+          map_times, reduce_times = split.call(times)
+          parts.merge("nodes" => record.nodes, "maps" => @job.map_names, "maps_hosts" => map_nodes,
+                      "maps_commands_ns" => map_times, "reduces" => @job.reduce_names, "reduces_hosts" => reduce_nodes,
+                      "reduces_commands_ns" => reduce_times)
+        end
+
+        # @return [RunRecord::Command]
+        # @raise [Failure]
+        def command(record, words)
+          found = record.commands.fetch(words, [])
+          raise Failure, "its record has #{found.size} commands #{words.drop(1).first(3).join(" ")}" unless found.one?
+          raise Failure, "its record does not say where #{words.drop(1).first(3).join(" ")} ran" unless found.first.node
+
+          found.first
         end
 
         def result(engine, machine)
@@ -137,11 +174,12 @@ module Rakuda
           { "schema" => SCHEMA, "id" => ids[engine], "comparison" => ids[:all], "benchmark" => @job.entry.name,
             "family" => "mapreduce",
             "size" => @job.size, "instance" => @job.instance,
-            "engine" => { "name" => engine, "version" => version(engine), "slots" => @options.fetch(:slots),
-                          "style" => Engines::ALL.fetch(engine) },
-            "machine" => machine, "programs" => Versions.of(@job.entry.needs + Engines.programs(engine)),
+            "engine" => { "name" => engine, "version" => version(engine), "slots" => slots,
+                          "style" => Engines::ALL.fetch(engine) }.compact,
+            "machine" => machine, **(@places&.described || {}),
+            "programs" => Versions.of(@job.entry.needs + Engines.programs(engine)),
             "conditions" => { "cache" => @options.fetch(:cache), "durable" => false },
-            "null_s" => @null_s, "rounds" => rounds,
+            "null_s" => @null_s, "rounds" => rounds.map { |round| described(round) },
             "derived" => Split.derived(rounds, @job.bytes),
             "verification" => { "method" => @job.verified_by, "digest" => @digests[engine]&.first,
                                 "checked_rounds" => @digests.fetch(engine, []).size },
@@ -150,8 +188,28 @@ module Rakuda
             "started_at" => @started.utc.iso8601, "ended_at" => Time.now.utc.iso8601 }
         end
 
+        # @return [Integer, nil] nil over hosts, when no round was run to its end
+        def slots = @places ? @places.slots : @options.fetch(:slots)
+
+        # With the numbers of nodes in place of themselves.
+        def described(round)
+          return round unless round.key?("nodes")
+
+          numbers = %w[maps_hosts reduces_hosts].to_h { |key| [key, @places.numbers(round[key])] }
+          round.merge(numbers, "nodes" => round["nodes"].size)
+        end
+
+        # How much may be dirty in memory is known of this machine alone.
         def notes(machine, rounds)
-          Buffered.notes(nil, machine) + (Launch.long?(@job.size) ? [] : null_faults(rounds))
+          found = Buffered.notes(nil, hosts ? {} : machine) + (hosts&.notes || [])
+          found.concat(too_late(rounds)) if hosts && tiny?
+          Launch.long?(@job.size) ? found : found + null_faults(rounds)
+        end
+
+        def tiny? = @job.size == "tiny"
+
+        def too_late(rounds)
+          @places.too_late(rounds.select { |round| round.key?("nodes") }.map { |round| [round["round"], round["nodes"].size] })
         end
 
         # Of each result, and of all together.
@@ -168,8 +226,9 @@ module Rakuda
           found << "its output is not that without an engine" if @reference && others[@reference]
           found.concat(PageCache.faults(@options.fetch(:cache), rounds))
           found.concat(Launch.unfinished(rounds.size, @options.fetch(:rounds), @ended))
+          found.concat(too_late(rounds)) if hosts && !tiny?
           found.concat(null_faults(rounds)) if Launch.long?(@job.size)
-          few = Figures.too_few(@options.fetch(:rounds), "rounds") unless @job.size == "tiny"
+          few = Figures.too_few(@options.fetch(:rounds), "rounds") unless tiny?
           [*found, *few]
         end
       end

@@ -27,10 +27,11 @@ module Rakuda
 
         # @param entry [Catalogue::Entry]
         # @param size [String]
-        def initialize(entry, size)
+        # @param settings [Hash{Symbol => Integer}] those of a result, which may be of another version
+        def initialize(entry, size, settings = Catalogue.settings(entry, size))
           @entry = entry
           @size = size
-          @settings = Catalogue.settings(entry, size)
+          @settings = settings
         end
 
         # @return [String] as the programs in Java call it
@@ -76,6 +77,12 @@ module Rakuda
         def map_inputs
           search? ? reads.product(database) : files.map { |file| [file] & inputs }
         end
+
+        # @return [Array<String>] what each map works on
+        def map_names = (search? ? reads.product(database) : files.map { |file| [file] }).map { |some| some.join(" ") }
+
+        # @return [Array<String>] what each reduce makes
+        def reduce_names = Array.new(reducers) { |i| part(i) }
 
         # @return [Array<String>] the files that map `number` gives to reducers, by reducer
         def between(prefix)
