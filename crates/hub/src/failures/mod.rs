@@ -239,7 +239,7 @@ impl Hub {
             let Some(task) = self.run.scheduler().task(id) else { continue };
             match task.state {
                 TaskState::Settled(rakuda_core::Settled::Executed) => summary.done += 1,
-                TaskState::Settled(rakuda_core::Settled::Abandoned) if task.attempt == 0 => {
+                TaskState::Settled(rakuda_core::Settled::Abandoned) if !self.has_run(id) => {
                     summary.not_run += 1;
                 }
                 TaskState::Settled(rakuda_core::Settled::Abandoned) => summary.aborted += 1,
@@ -258,7 +258,9 @@ impl Hub {
     }
 
     fn failed_task(&self, id: TaskId) -> FailedTask {
-        let (count, first) = self.run.scheduler().abandoned_because_of(id, NAMES_MAX, STEPS_MAX);
+        let has_run = |id| self.has_run(id);
+        let scheduler = self.run.scheduler();
+        let (count, first) = scheduler.abandoned_because_of(id, NAMES_MAX, STEPS_MAX, has_run);
         let mut task = FailedTask {
             name: self.display_name(id),
             attempts: self.run.scheduler().attempts_max(id),

@@ -115,6 +115,7 @@ impl Hub {
             opening_of: BTreeMap::new(),
             stages,
             asked: BTreeSet::new(),
+            has_begun: BTreeSet::new(),
             spools: BTreeMap::new(),
             spools_on: None,
         });
@@ -197,6 +198,9 @@ impl Hub {
         let Some(&place) = self.streams.of.get(&id) else { return };
         if self.streams.components[place].opening_of.contains_key(&id) {
             return;
+        }
+        if self.streams.components[place].spooled {
+            self.streams.components[place].has_begun.insert(id);
         }
         self.streams.openings += 1;
         let opening = OpeningId(self.streams.openings);

@@ -48,6 +48,8 @@ pub(super) struct Component {
     pub(super) stages: Stages<NextAttempt>,
     /// Of `stages`: those whose turn the core knows of, and has no room for yet.
     pub(super) asked: BTreeSet<TaskId>,
+    /// Of a spooled one: members whose action has begun, in any attempt.
+    pub(super) has_begun: BTreeSet<TaskId>,
     /// By member: the opening that has written its spool last. Whoever writes has a spool of its own: one that was
     /// given up with its node may be written on.
     pub(super) spools: BTreeMap<TaskId, OpeningId>,
