@@ -312,6 +312,7 @@ impl Hub {
 
     /// Ends the record.
     pub(crate) fn note_end(&mut self, how: RunOutcome) -> Result<(), HubError> {
+        self.note_interrupted(true);
         if how != RunOutcome::Done && self.record.is_on() {
             self.note_not_reached();
         }

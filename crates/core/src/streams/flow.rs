@@ -69,7 +69,7 @@ pub struct Account {
 /// What is wrong with a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A writer's last record of a fixed size lacks bytes.
+    /// A writer has ended well, and its last record of a fixed size lacks bytes.
     Torn {
         /// Which writer.
         writer: usize,
@@ -327,6 +327,9 @@ impl Flow {
         let one = &mut self.writers[writer];
         if well {
             one.ended = true;
+            if one.state == WriterState::Closed && one.waits {
+                self.pass_on(writer);
+            }
         } else {
             one.state = WriterState::Failed;
             self.aborted = true;
@@ -358,6 +361,11 @@ impl Flow {
                 let RecordKind::Fixed(size) = self.settings.record else {
                     unreachable!("raw bytes have no records")
                 };
+                if !one.ended {
+                    // Of one that fails nothing else is to be said.
+                    one.waits = true;
+                    return;
+                }
                 let bytes = one.account.bytes % u64::from(size);
                 self.faults.push(Fault::Torn { writer, bytes });
                 self.aborted = true;
@@ -588,6 +596,11 @@ impl Flow {
     /// Whether the writers' pipes are to be closed, so that who writes gets SIGPIPE.
     pub fn breaks_pipes(&self) -> bool {
         self.is_abandoned() && self.settings.on_close == OnClose::Sigpipe
+    }
+
+    /// Whether a writer's task has ended well, be its pipe open or not.
+    pub fn has_ended(&self, writer: usize) -> bool {
+        self.writers[writer].ended
     }
 
     /// Whether a writer has ended badly.

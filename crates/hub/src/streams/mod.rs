@@ -8,6 +8,8 @@
 
 mod costs;
 mod edges;
+mod explaining;
+mod interrupted;
 mod losses;
 mod meeting;
 pub(crate) mod network;
@@ -27,7 +29,7 @@ use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::streams::{
     Said, Stages, Stalls, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
 };
-use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
+use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState, total_ns};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
 use rakuda_proto::front::{ActionOutcome, ComponentDefinition, StreamDefinition};
@@ -117,6 +119,8 @@ impl Hub {
             asked: BTreeSet::new(),
             has_begun: BTreeSet::new(),
             spools: BTreeMap::new(),
+            unread: BTreeSet::new(),
+            interrupted: Vec::new(),
             spools_on: None,
         });
         Ok(())
@@ -235,6 +239,7 @@ impl Hub {
             }
         };
         let component = &mut self.streams.components[place];
+        component.unread.clear();
         component.opening_of.extend(members.iter().map(|member| (*member, opening)));
         let nodes = opened.iter().map(|(node, ..)| (*node, None)).collect();
         self.note_streams_opened(opening, place, &node_of, &edges, &members);
@@ -254,6 +259,9 @@ impl Hub {
         let opened = Opening {
             component: place,
             nodes,
+            interrupted: BTreeMap::new(),
+            held_by: BTreeMap::new(),
+            stalled: Vec::new(),
             passed: BTreeMap::new(),
             node_of,
             edges,
@@ -262,6 +270,7 @@ impl Hub {
             left: members.into_iter().collect(),
             failed: false,
             is_over: false,
+            took_ns: BTreeMap::new(),
             fault: None,
             ended: BTreeSet::new(),
             held: None,
@@ -299,6 +308,9 @@ impl Hub {
         let opened = Opening {
             component: place,
             nodes: BTreeMap::new(),
+            interrupted: BTreeMap::new(),
+            held_by: BTreeMap::new(),
+            stalled: Vec::new(),
             passed: BTreeMap::new(),
             node_of,
             edges: Edges::default(),
@@ -307,6 +319,7 @@ impl Hub {
             left,
             failed: true,
             is_over: true,
+            took_ns: BTreeMap::new(),
             fault: Some(fault),
             ended: BTreeSet::new(),
             held: None,
@@ -373,10 +386,12 @@ impl Hub {
         let Some(&opening_id) = self.streams.components[place].opening_of.get(&id) else {
             return false;
         };
+        let took_ns = self.run.attempts().get(id).map_or(0, |attempt| total_ns(attempt.held()));
         let Some(opening) = self.streams.open.get_mut(&opening_id) else { return false };
         if !opening.left.remove(&id) {
             return false;
         }
+        opening.took_ns.insert(id, took_ns);
         let well = outcome == ActionOutcome::Ok && opening.fault.is_none();
         let node = opening.node_of.get(&id).copied();
         let word = StreamRequest::EndMember(opening_id, id.0, well);
@@ -422,6 +437,7 @@ impl Hub {
             }
             self.begin_next_of(opening.component);
         }
+        self.await_accounts(id, opening);
     }
 
     /// The attempt of a member was lost with its node.

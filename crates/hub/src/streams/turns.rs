@@ -22,6 +22,12 @@ impl Streams {
         self.component_of(id).is_some_and(|component| component.spooled)
     }
 
+    /// Those that write for a task that runs when its turn has come.
+    pub fn sources_of(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
+        let component = self.component_of(id).filter(|component| component.spooled);
+        component.into_iter().flat_map(move |component| component.stages.sources(id)).copied()
+    }
+
     /// Whether a task that the core has begun has begun its action, in this attempt or an earlier one: who waits for its
     /// turn has not.
     pub fn has_begun(&self, id: TaskId) -> bool {
