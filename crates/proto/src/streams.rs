@@ -273,7 +273,7 @@ pub enum StreamRequest {
     Dial(OpeningId, u32, Vec<Text>),
     /// A task's commands have ended: opening, task, whether well.
     EndMember(OpeningId, u32, bool),
-    /// Close all ends at once, and report nothing.
+    /// Close all ends at once. Answered by `StreamEvent::Interrupted`, unless that or `Ended` was told before.
     Close(OpeningId),
     /// Make these streams, which follow those of the same tasks that are open, and wait. Answered by
     /// `StreamEvent::Listening` and `StreamEvent::Prepared`. Until `Switch` or `Keep` comes no reader sees an end.

@@ -11,7 +11,8 @@ use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandEnvironment, CommandStarted, FileStaged,
     GangStarted, InputLost, JournalEvent, NodeChosen, NodeJoined, NodeLost, Outcome, RoundEnded,
     RoundValues, RuleDefined, RunEnded, RunOutcome, RunStarted, StopRequested, StreamsEnded,
-    StreamsOpened, StreamsRerouted, StreamsStalled, TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
+    StreamsOpened, StreamsRerouted, StreamsStalled, TaskBlamed, TaskDefined, TaskReopened,
+    TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
@@ -328,7 +329,12 @@ impl Run {
 
     fn begin_streams(&mut self, opened: StreamsOpened) {
         self.see(opened.time_ns);
-        self.streams.push(Streams { opened, rerouted: Vec::new(), stalled: Vec::new(), ended: None });
+        self.streams.push(Streams {
+            opened,
+            rerouted: Vec::new(),
+            stalled: Vec::new(),
+            ended: None,
+        });
     }
 
     fn reroute_streams(&mut self, event: StreamsRerouted) {

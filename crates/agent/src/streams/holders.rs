@@ -95,7 +95,10 @@ fn writers_of(pipe: BorrowedFd<'_>) -> Vec<StdoutHolder> {
         numbers.filter(|number| *number != own && writes_into(*number, Path::new(&name))).collect();
     numbers.sort_unstable();
     numbers.truncate(TOLD_MAX);
-    numbers.into_iter().map(|process| StdoutHolder { process, command: command_of(process) }).collect()
+    numbers
+        .into_iter()
+        .map(|process| StdoutHolder { process, command: command_of(process) })
+        .collect()
 }
 
 /// Whether a process has something of this name open for writing.

@@ -962,7 +962,7 @@ impl Through {
         StreamAccount {
             name: self.plan.name.clone(),
             writers: writers.map(|(number, end)| of(end, self.flow.written(number))).collect(),
-            readers: readers.map(|(number, end)| of(end, self.flow.read(number))).collect(),
+            readers: readers.map(|(number, end)| of(end, self.flow.read_so_far(number))).collect(),
             memory_bytes_max: self.memory_bytes_max as u64,
             spilled_bytes: self.spill.as_ref().map_or(0, |spill| spill.bytes),
             spilled_bytes_max: self.spill.as_ref().map_or(0, |spill| spill.held_bytes_max),

@@ -568,19 +568,23 @@ impl Flow {
 
     /// Counts the records of the chunk in which a reader has stopped.
     fn close_account(&mut self, reader: usize) {
-        let one = &mut self.readers[reader];
+        self.readers[reader].account.records += self.records_begun(reader);
+    }
+
+    /// Records that a reader has got of the chunk in which it is.
+    fn records_begun(&self, reader: usize) -> u64 {
+        let one = &self.readers[reader];
         let kind = self.settings.record;
         let is_behind = self.ring.is_gone(one.place);
         let (bytes, all) = if is_behind { (&[][..], None) } else { self.ring.within(one.place) };
-        let records = match (all, kind) {
+        match (all, kind) {
             (Some(records), _) => records,
             (None, RecordKind::Fixed(size)) => {
                 one.account.bytes / u64::from(size) - one.account.records
             }
             (None, kind) if is_behind => one.loaded.records_before(kind, one.place.within()),
             (None, kind) => kind.count(bytes, 0),
-        };
-        one.account.records += records;
+        }
     }
 
     /// Where a reader is in its life.
@@ -655,6 +659,15 @@ impl Flow {
     /// Of a reader; complete when it is at its end or has left.
     pub fn read(&self, reader: usize) -> Account {
         self.readers[reader].account
+    }
+
+    /// Of a reader, by now.
+    pub fn read_so_far(&self, reader: usize) -> Account {
+        let mut account = self.read(reader);
+        if self.reader_state(reader) == ReaderState::Open {
+            account.records += self.records_begun(reader);
+        }
+        account
     }
 
     /// What is wrong.

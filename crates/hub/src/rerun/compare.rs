@@ -28,14 +28,18 @@ impl Hub {
         let (mut changes, mut partly) = self.changes_of_action(id, &record);
         let upstream = self.records_upstream(id);
         partly |= upstream.iter().any(|(_, record)| record.is_none());
-        for (writer, record) in upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?))) {
+        for (writer, record) in
+            upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?)))
+        {
             let (of_writer, is_partly) = self.changes_of_action(*writer, record);
             changes.extend(self.told_of(*writer, of_writer));
             partly |= is_partly;
         }
         // What is done tells more than what it is done with.
         changes.extend(self.changes_of_inputs(id, &record));
-        for (writer, record) in upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?))) {
+        for (writer, record) in
+            upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?)))
+        {
             let of_writer = self.changes_of_inputs(*writer, record);
             changes.extend(self.told_of(*writer, of_writer));
         }

@@ -57,9 +57,7 @@ impl Hub {
         let opening = self.streams.open.get(component.opening_of.get(&writer)?)?;
         let holders = opening.held_by.get(&writer)?;
         let node = opening.node_of.get(&writer)?;
-        let process = |holder: &StdoutHolder| {
-            json!({"process": holder.process, "command": Text::to_display(&holder.command)})
-        };
+        let process = |holder: &StdoutHolder| json!({"process": holder.process, "command": Text::to_display(&holder.command)});
         let processes: Vec<Value> = holders.iter().map(process).collect();
         let node = self.agents.node(*node).name.to_display();
         Some(json!({"task": self.display_name(writer), "node": node, "processes": processes}))

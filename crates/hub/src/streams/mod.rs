@@ -29,7 +29,7 @@ use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::streams::{
     Said, Stages, Stalls, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
 };
-use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState, total_ns};
+use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
 use rakuda_proto::front::{ActionOutcome, ComponentDefinition, StreamDefinition};
@@ -386,7 +386,8 @@ impl Hub {
         let Some(&opening_id) = self.streams.components[place].opening_of.get(&id) else {
             return false;
         };
-        let took_ns = self.run.attempts().get(id).map_or(0, |attempt| total_ns(attempt.held()));
+        let began = self.run.attempts().get(id).map(|attempt| attempt.began().time.0);
+        let took_ns = began.map_or(0, |began| self.now.time.0.saturating_sub(began));
         let Some(opening) = self.streams.open.get_mut(&opening_id) else { return false };
         if !opening.left.remove(&id) {
             return false;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::{Event, NodeId, Output, TaskId, TaskState};
+use rakuda_core::{Event, GangPhase, NodeId, Output, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::STREAMS_FAILED;
 use rakuda_proto::front::{ActionOutcome, HubMessage};
@@ -11,8 +11,7 @@ use rakuda_proto::streams::{
     EndAccount, HopAccount, OpeningId, StreamAccount, StreamEnd, StreamEvent, StreamFault,
 };
 
-use super::network::{Edge, Edges};
-use super::network::NotJoined;
+use super::network::{Edge, Edges, NotJoined};
 use super::state::{HeldEnd, Opening};
 use crate::hub::Hub;
 
@@ -151,7 +150,10 @@ impl Hub {
     /// what the hub does after it, goes on.
     fn blame(&mut self, task: TaskId, why: &str) -> Option<Culprit> {
         let state = self.run.scheduler().task(task).map(|task| task.state);
-        let Some(TaskState::AwaitingPeers { .. }) = state else { return None };
+        let phase = self.run.scheduler().gang_of(task).map(|gang| gang.phase);
+        let (Some(TaskState::AwaitingPeers { .. }), Some(GangPhase::Begun)) = (state, phase) else {
+            return None;
+        };
         self.note_spoilt(task, why);
         self.link.push(&HubMessage::OutputSpoilt { task: task.0, reason: Text::from(why) });
         let before = self.outputs.len();

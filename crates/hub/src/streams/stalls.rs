@@ -1,8 +1,8 @@
 //! Says that nothing moves in a cycle of streams. Agents tell which of their places stand still;
 //! `rakuda_core::streams::Stalls` decides what follows.
 
-use rakuda_core::{NodeId, TaskId};
 use rakuda_core::streams::{Stall, Still};
+use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::journal::{JournalEvent, StreamsStalled};
 use rakuda_proto::streams::{OpeningId, StalledStream, StillForm};

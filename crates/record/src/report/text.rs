@@ -340,7 +340,11 @@ pub fn most_shared(run: &Run) -> Option<SharedCores> {
 
 fn shared_words(cores: SharedCores, of_several: bool) -> String {
     let most = if of_several { "at most " } else { "" };
-    format!("{most}{} asked for, {} there", counted_u64(cores.asked, "core"), count_u64(cores.there))
+    format!(
+        "{most}{} asked for, {} there",
+        counted_u64(cores.asked, "core"),
+        count_u64(cores.there)
+    )
 }
 
 /// `12.3 s`; of a run that was cut off, nobody knows when, `at least 12.3 s`.

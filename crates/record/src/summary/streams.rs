@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_proto::Text;
-use rakuda_proto::streams::{
-    EndAccount, HopAccount, LineKind, StillForm, StreamEnd, StreamRoute,
-};
+use rakuda_proto::streams::{EndAccount, HopAccount, LineKind, StillForm, StreamEnd, StreamRoute};
 
 use crate::run::{Run, Streams};
 use crate::words::with_name;
@@ -287,9 +285,8 @@ pub fn stream_states(run: &Run) -> Vec<StreamState> {
             (state.writers, state.readers) = (note.writers.len(), note.readers.len());
         }
     }
-    let told = |stream: &StreamSummary| {
-        !matches!(stream.fate, StreamFate::Fault(_) | StreamFate::Closed)
-    };
+    let told =
+        |stream: &StreamSummary| !matches!(stream.fate, StreamFate::Fault(_) | StreamFate::Closed);
     for summary in streams(run).into_iter().filter(told) {
         if let Some(state) = states.get_mut(&summary.name) {
             (state.bytes, state.records) = (summary.bytes(), summary.records());
