@@ -54,7 +54,7 @@ class StreamFailuresTest < Minitest::Test
       assert_includes run.err, "rakuda aborted!\nRakuda::OutputSpoilt: #{FAULT}\n"
       check_counts("failed" => 1, "stopped" => 2, "abandoned" => 0, "done" => 0)
       refute_path_exists "w"
-      assert_equal [["w", FAULT]], report.fetch("failures").map { |task| task.values_at("task", "message") }
+      assert_equal([["w", FAULT]], report.fetch("failures").map { |task| task.values_at("task", "message") })
       assert_match(/failed.*#{Regexp.escape(FAULT)}/m, control("story", "w"))
     end
     rakuda(TORN, "-j3", "r", "RETRY=1") do |run|
@@ -117,20 +117,20 @@ class StreamFailuresTest < Minitest::Test
       refute_includes run.err, "had left before its end"
       stream = report.fetch("streams").first
       assert_equal ["closed", 10, 5, false], stream.values_at("ended", "bytes", "records", "balanced")
-      assert_equal [["w", 10, 5]], stream["writers"].map { |side| side.values_at("task", "bytes", "records") }
-      assert_equal [["r", 10, 5]], stream["readers"].map { |side| side.values_at("task", "bytes", "records") }
+      ends = stream.values_at("writers", "readers").flatten.map { |side| side.values_at("task", "bytes", "records") }
+      assert_equal [["w", 10, 5], ["r", 10, 5]], ends
       assert_includes control("report", "--text"), "stream s: 10 B, 5 records, closed before its end, as a task failed"
-      assert_equal [true], events("streams_ended").map { |ended| ended["interrupted"] }
+      assert_equal [true], interruptions
     end
     start_rakuda(INTERRUPTED, "-j2", "r", "RETRY=1") do |pid, folder, out|
       told = nil
       sleep 0.05 until File.exist?("#{folder}/again") && (told = explained(folder, "r")).include?("when an attempt failed")
-      assert_match(/^  reads from stream s.*\n    when an attempt failed: 10 B, 5 records written, of which it had got 10 B, 5 records$/,
-                   told)
+      before = "10 B, 5 records written, of which it had got 10 B, 5 records"
+      assert_match(/^  reads from stream s.*\n    when an attempt failed: #{before}$/, told)
       File.write("#{folder}/go", "")
       out.read
       Process.wait(pid)
-      Dir.chdir(folder) { assert_equal [true, true], events("streams_ended").map { |ended| ended["interrupted"] } }
+      Dir.chdir(folder) { assert_equal [true, true], interruptions }
     end
   end
 
@@ -152,11 +152,11 @@ class StreamFailuresTest < Minitest::Test
       _, status = Process.wait2(pid)
       assert_predicate status, :success?
       Dir.chdir(folder) do
-        assert_match(/^stream ask: .*in = out\n  stood still .* after the begin: no byte had moved for 1.00? s in the cycle of tasks a, b: ask is empty$/,
-                     control("report", "--text"))
+        stood = "stood still .* after the begin: no byte had moved for 1.00? s in the cycle of tasks a, b: ask is empty"
+        assert_match(/^stream ask: .*in = out\n  #{stood}$/, control("report", "--text"))
         stalls = report.fetch("streams").map { |stream| stream.fetch("stalls").map { |stall| stall.values_at("tasks", "still") } }
         assert_equal [[%w[a b], "empty"]] * 2, stalls.map(&:first)
-        assert_equal %w[ask tell], events("streams_stalled").first["streams"].map { |stream| stream["name"] }
+        assert_equal(%w[ask tell], events("streams_stalled").first["streams"].map { |stream| stream["name"] })
       end
     end
   end
@@ -172,9 +172,12 @@ class StreamFailuresTest < Minitest::Test
     rakuda("$on_close = :sigpipe\n#{rakefile}", "-j2", "r") do |run|
       assert_equal 1, run.status, run.err
       assert_includes run.err, "  exit status 1\n  #{hint}\n"
-      assert_match(/\ACommand failed with status \(1\).* \(#{Regexp.escape(hint)}\)\z/m, report.fetch("failures").first["message"])
+      message = report.fetch("failures").first["message"]
+      assert_match(/\ACommand failed with status \(1\).* \(#{Regexp.escape(hint)}\)\z/m, message)
     end
-    rakuda("$on_close = :drain\n#{rakefile}", "-j2", "r") { |run| assert_equal [0, "1\n"], [run.status, File.read("got")], run.err }
+    rakuda("$on_close = :drain\n#{rakefile}", "-j2", "r") do |run|
+      assert_equal [0, "1\n"], [run.status, File.read("got")], run.err
+    end
   end
 
   def test_tasks_that_share_cores_are_counted_and_estimated_so
@@ -217,7 +220,7 @@ class StreamFailuresTest < Minitest::Test
       assert_includes planned.call, "0 of 3 tasks would run"
       made.call('"in"', "true")
       assert_includes planned.call, "end: its action has changed (of w, which prints for it)\n"
-      made.call('%w[in more]', "nil")
+      made.call("%w[in more]", "nil")
       assert_match(/^end: .*\bmore\b.*\(of w, which prints for it: new\)$/, planned.call)
       assert_includes again("-j3", "-n", "end").out, "0 of 3 tasks would run"
       run = again("-j3", "--rerun-on", "inputs", "end")
@@ -263,6 +266,10 @@ class StreamFailuresTest < Minitest::Test
   def events(name)
     Dir[".rakuda/runs/*/journal.jsonl"].flat_map { |path| File.readlines(path) }
                                        .map { |line| JSON.parse(line) }.select { |event| event["event"] == name }
+  end
+
+  def interruptions
+    events("streams_ended").map { |ended| ended["interrupted"] }
   end
 
   def check_counts(counts)

@@ -7,17 +7,11 @@ use rakuda_proto::journal::StreamsEnded;
 use rakuda_proto::streams::{EndAccount, OpeningId, StdoutHolder, StreamAccount, StreamEnd};
 
 use super::over::unchecked;
-use super::state::{Opening, Streams};
+use super::state::{Closing, Opening, Streams};
 use crate::hub::Hub;
 
 /// Timeout for what nodes tell of closed streams, after which the rest is noted; a run ends no sooner.
 const WAIT_NS: u64 = 2_000_000_000;
-
-/// An opening whose members have all ended, one of them not well.
-pub(super) struct Closing {
-    opening: Opening,
-    until: Time,
-}
 
 impl Opening {
     /// Whether each node with a place of a stream has told what went through there.

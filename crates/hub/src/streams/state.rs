@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::streams::{LineRates, Stages, Stall, Stalls, StreamGraph, Traffic};
-use rakuda_core::{Held, NextAttempt, NodeId, TaskId};
+use rakuda_core::{Held, NextAttempt, NodeId, TaskId, Time};
 use rakuda_proto::Text;
 use rakuda_proto::front::StreamDefinition;
 use rakuda_proto::streams::{
@@ -11,7 +11,6 @@ use rakuda_proto::streams::{
 };
 
 use super::costs::MessageCosts;
-use super::interrupted::Closing;
 use super::network::{Edges, NotJoined};
 use super::routes::Routes;
 
@@ -104,6 +103,13 @@ pub(super) struct Opening {
     pub(super) ended: BTreeSet<TaskId>,
     /// The end of the last member, until the accounts are there.
     pub(super) held: Option<HeldEnd>,
+}
+
+/// Streams whose members have all ended, one of them not well.
+pub(super) struct Closing {
+    pub(super) opening: Opening,
+    /// What nodes have not told by then is not waited for.
+    pub(super) until: Time,
 }
 
 /// The end of an action that waits.

@@ -28,8 +28,8 @@ impl Streams {
         component.into_iter().flat_map(move |component| component.stages.sources(id)).copied()
     }
 
-    /// Whether a task that the core has begun has begun its action, in this attempt or an earlier one: who waits for its
-    /// turn has not.
+    /// Whether a task that the core has begun has begun its action, in this attempt or an earlier one: who waits for
+    /// its turn has not.
     pub fn has_begun(&self, id: TaskId) -> bool {
         let has = |component: &Component| !component.spooled || component.has_begun.contains(&id);
         self.component_of(id).is_none_or(has)
