@@ -89,8 +89,7 @@ class StreamFailuresTest < Minitest::Test
     RAKEFILE
     %w[-j2 -j1].each do |jobs|
       start_rakuda(rakefile, jobs, "r") do |pid, folder, out|
-        held = nil
-        sleep 0.05 until (held = explained(folder, "r")).include?("still held")
+        held = explained_with(folder, "r", "still held")
         process = File.read("#{folder}/pid").strip
         assert_match(/^    w has ended, and its standard output is still held on \S+ by process #{process} \(sleep 600\)$/, held)
         assert_match(/^  reads from stream s: 2 B, 1 record written so far$/, held)
@@ -123,8 +122,8 @@ class StreamFailuresTest < Minitest::Test
       assert_equal [true], interruptions
     end
     start_rakuda(INTERRUPTED, "-j2", "r", "RETRY=1") do |pid, folder, out|
-      told = nil
-      sleep 0.05 until File.exist?("#{folder}/again") && (told = explained(folder, "r")).include?("when an attempt failed")
+      sleep 0.05 until File.exist?("#{folder}/again")
+      told = explained_with(folder, "r", "when an attempt failed")
       before = "10 B, 5 records written, of which it had got 10 B, 5 records"
       assert_match(/^  reads from stream s.*\n    when an attempt failed: #{before}$/, told)
       File.write("#{folder}/go", "")
@@ -261,6 +260,16 @@ class StreamFailuresTest < Minitest::Test
   # Of a run that may not have begun yet, or not know the task.
   def explained(folder, task)
     Open3.capture2e("#{ROOT}/bin/rakudactl", "explain", task, chdir: folder).first
+  end
+
+  # What it says when it says this.
+  def explained_with(folder, task, words)
+    loop do
+      told = explained(folder, task)
+      return told if told.include?(words)
+
+      sleep 0.05
+    end
   end
 
   def events(name)
