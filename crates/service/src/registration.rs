@@ -20,7 +20,7 @@ use crate::client::{Channel, Client, ClientError};
 use crate::http::{encoded, next_part};
 use crate::sampling::moment;
 use crate::service::Service;
-use crate::sources::{TWICE, Wish};
+use crate::sources::Wish;
 
 /// What is found at the same time is told together: findings are waited for so long.
 const BATCH: Duration = Duration::from_millis(50);
@@ -68,7 +68,7 @@ pub(crate) async fn serve(
         };
         // Whoever has lost its name to another one is known by its session, and does not take it back.
         let is_taken =
-            matches!(&error, ClientError::Refused { message, .. } if message.starts_with(TWICE));
+            matches!(error, ClientError::Refused { status, .. } if status == StatusCode::LOCKED);
         if !is_taken {
             id = rakuda_agent::processes::random();
         }

@@ -583,7 +583,7 @@ impl Service {
         self.changes.send_if_modified(|known| std::mem::replace(known, newest) != newest);
         match taken {
             Ok(()) => Reply::new(StatusCode::OK, "application/json", "{\"version\":2}"),
-            Err(refused) => Reply::error(StatusCode::CONFLICT, &refused.to_string()),
+            Err(refused) => Reply::error(refused.status(), &refused.to_string()),
         }
     }
 

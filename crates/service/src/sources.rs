@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hyper::StatusCode;
 use rakuda_info::Time;
 use rakuda_info::delta::{FrameError, Receiver};
 use rakuda_info::query::oldest;
@@ -19,9 +20,6 @@ const SOURCES_MAX: usize = 1024;
 /// A service that has been silent for so many times its validity is taken to be gone, and forgotten.
 const GONE_AFTER: u64 = 10;
 
-/// How the words begin in which a service is told that another one has its name.
-pub(crate) const TWICE: &str = "another service is called ";
-
 /// Why what a service says was not taken.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum Refused {
@@ -29,11 +27,22 @@ pub(crate) enum Refused {
     #[error("{0}")]
     Frame(#[from] FrameError),
     /// It has had this name before another one took it, and is there: neither is to have it in turns.
-    #[error("{TWICE}{0:?}, too: give one of them another name with --name")]
+    #[error("another service is called {0:?}, too: give one of them another name with --name")]
     Twice(String),
     /// There are too many.
     #[error("{SOURCES_MAX} services have registered and are there, which is the most")]
     Full,
+}
+
+impl Refused {
+    /// What the service that said it is answered with: it acts upon this, and not upon the words.
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Frame(_) => StatusCode::CONFLICT,
+            Self::Twice(_) => StatusCode::LOCKED,
+            Self::Full => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
 }
 
 /// Fresh values are wanted of a service.
