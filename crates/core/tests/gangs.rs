@@ -286,23 +286,23 @@ fn what_was_printed_and_is_no_good_fails_a_task_whose_action_had_ended_well() {
         output of 0 is spoilt
         action 0 succeeded
         output of 0 is spoilt
-            attempt 1 of 0 failed, to be retried
+            attempt 1 of 0 failed, retried
             abort 1
         action 1 failed
-            attempt 1 of 1 failed, to be retried
+            attempt 1 of 1 failed, retried
             gang 0 begins
-            start 0 on node 0
-            start 1 on node 0
+            start 0 on node 0, attempt 2
+            start 1 on node 0, attempt 2
         action 0 succeeded
         output of 0 is spoilt
-            attempt 2 of 0 failed
+            attempt 2 of 0 failed, given up
             0 failed
             abort 1
         action 1 failed
-            attempt 2 of 1 failed
+            attempt 2 of 1 failed, given up
             1 abandoned
             2 abandoned
-            invocation 0 ended: failed [0], abandoned [1, 2]
+            invocation 0 ended, failed [0], abandoned [1, 2]
     "#]]
     .assert_eq(&script.text());
     let not_run = |failed: u32| {
