@@ -53,10 +53,11 @@ class GangsTest < Minitest::Test
   def test_shared_slots_are_marked_in_journal_and_report
     rakuda(MEETING, "-q", "-j1", "--oversubscribe", "after") do |run|
       assert_equal [true], marks(run.folder)
-      assert_match(/^gangs +1 begun, 1 of them oversubscribed$/, report(run.folder, "--text"))
+      assert_match(/^gangs +1 begun, 1 of them oversubscribed \(2 cores asked for, 1 there\)$/, report(run.folder, "--text"))
       assert_equal [1, 1], gangs_in_json(run.folder)
-      assert_includes report(run.folder, "-o", "-"), "<p class=\"note\">Gangs: 1 begun, 1 of them oversubscribed: tasks " \
-                                                     "shared cores, of which there were fewer than they asked for.</p>"
+      note = "Gangs: 1 begun, 1 of them oversubscribed (2 cores asked for, 1 there): tasks shared cores, of which there were " \
+             "fewer than they asked for."
+      assert_includes report(run.folder, "-o", "-"), "<p class=\"note\">#{note}</p>"
     end
   end
 

@@ -21,7 +21,7 @@ class JournalSchemaTest < Minitest::Test
   OPTIONAL = %w[early memory_bytes done held_ns rerun_on environment caller text rule prerequisites order_only up_to_date bytes
                 reasons before target inputs metadata_operations run_file_system_operations directory error message retried
                 after contents because path by_ns source params secondary parameter t0_ns lag_ns begun_after_ns span_ns fault
-                spooled outlived meta env].freeze
+                spooled outlived meta env at_fault interrupted cores].freeze
 
   RAKEFILE = <<~'RUBY'
     needs params: { level: 2 }, outputs: ".idx"
@@ -61,6 +61,8 @@ class JournalSchemaTest < Minitest::Test
                                             "message_ns" => 4, "lan_bytes_per_s" => 7,
                                             "wan_bytes_per_s" => 8, "observed_bytes_per_s" => 5, "observed_per_1000_s" => 6 } }
             ] },
+            { "event" => "streams_stalled", "time_ns" => 1, "opening" => 1, "tasks" => [0, 1], "silence_ns" => 2,
+              "streams" => [{ "name" => "s", "still" => "empty" }] },
             { "event" => "clock_stepped", "time_ns" => 1, "wall_ns" => 2 }].freeze
 
   def self.lines

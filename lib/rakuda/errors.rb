@@ -33,6 +33,9 @@ module Rakuda
   # An action ended well without its target, with `--strict`.
   class TargetNotMade < TaskFailed; end
 
+  # What an action's commands have printed into a stream is no good, as its last record is not whole.
+  class OutputSpoilt < TaskFailed; end
+
   # A file could not be brought from a node to this machine.
   class StagingFailed < TaskFailed; end
 

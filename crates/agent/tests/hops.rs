@@ -159,7 +159,7 @@ impl Side {
                 AgentEvent::Streams(StreamEvent::Ended(_, mut accounts, fault)) => {
                     outcome.account = accounts.pop();
                     outcome.earlier = accounts;
-                    outcome.fault = fault.map(|text| text.to_display());
+                    outcome.fault = fault.map(|fault| fault.words.to_display());
                 }
                 AgentEvent::Streams(StreamEvent::Dialled(_, edge, why_not)) => {
                     self.dial_again(edge, why_not.as_ref());

@@ -99,6 +99,9 @@ impl Node {
                     | StreamEvent::MessageCost(_)
                     | StreamEvent::LineRates(..)
                     | StreamEvent::SpoolBad(..)
+                    | StreamEvent::Interrupted(..)
+                    | StreamEvent::StdoutHeld(..)
+                    | StreamEvent::Unread(..)
                     | StreamEvent::Listening(..)
                     | StreamEvent::Dialled(..)
                     | StreamEvent::Prepared(..)
@@ -113,7 +116,7 @@ impl Node {
                         self.agent.signal_all(libc::SIGKILL);
                         self.ask(StreamRequest::Close(OPENING));
                     }
-                    outcome.fault = fault.map(|text| text.to_display());
+                    outcome.fault = fault.map(|fault| fault.words.to_display());
                 }
             }
         }

@@ -148,6 +148,14 @@ impl Scheduler {
         self.reopen_if_needed(id, out);
     }
 
+    /// What a task has printed is no good, though its action has ended well.
+    pub(crate) fn on_output_spoilt(&mut self, id: TaskId, out: &mut Vec<Output>) {
+        let TaskState::AwaitingPeers { node } = self.graph.tasks[id].state else { return };
+        if self.gang_of(id).is_some_and(|gang| gang.phase == GangPhase::Begun) {
+            self.on_attempt_failed(id, node, false, true, out);
+        }
+    }
+
     fn on_attempt_failed(
         &mut self,
         id: TaskId,

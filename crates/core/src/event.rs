@@ -76,6 +76,12 @@ pub enum Event<'a> {
         /// Which.
         id: TaskId,
     },
+    /// What a task of a gang has printed is not what it was to print, as was found out when its action had ended well
+    /// and others still ran: its attempt has failed. Ignored of any other.
+    OutputSpoilt {
+        /// Which.
+        id: TaskId,
+    },
     /// The answer to `GangTooLarge`: nothing more comes that it could run on. Its tasks fail.
     GangRefused {
         /// Which.

@@ -77,31 +77,33 @@ impl Scheduler {
         }
     }
 
-    /// The tasks with an action that were abandoned because of `failed`: how many, and the first
-    /// few. Looks at no more than `steps` tasks.
+    /// The tasks with an action that were abandoned because of `failed` and have not run (`has_run`): how many, and the
+    /// first few. They depend on it, are in its gang, or follow from these. Looks at no more than `steps` tasks.
     pub fn abandoned_because_of(
         &self,
         failed: TaskId,
         count_max: usize,
         steps: usize,
+        has_run: impl Fn(TaskId) -> bool,
     ) -> (usize, Vec<TaskId>) {
         let mut seen = alloc::collections::BTreeSet::from([failed]);
         let mut work = alloc::collections::VecDeque::from([failed]);
         let (mut count, mut first) = (0, Vec::new());
         while let Some(id) = work.pop_front() {
-            for dependent in self.graph.dependents(id) {
-                let task = &self.graph.tasks[dependent];
+            let peers = self.gangs.peers(id).iter().copied();
+            for other in self.graph.dependents(id).chain(peers) {
+                let task = &self.graph.tasks[other];
                 if task.state != TaskState::Settled(Settled::Abandoned)
                     || seen.len() > steps
-                    || !seen.insert(dependent)
+                    || !seen.insert(other)
                 {
                     continue;
                 }
-                work.push_back(dependent);
-                if task.has_action {
+                work.push_back(other);
+                if task.has_action && !has_run(other) {
                     count += 1;
                     if first.len() < count_max {
-                        first.push(dependent);
+                        first.push(other);
                     }
                 }
             }

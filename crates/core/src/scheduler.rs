@@ -167,6 +167,7 @@ impl Scheduler {
             Event::GangWeighed { id, weights } => self.on_gang_weighed(id, weights),
             Event::GangShares { id } => self.on_gang_shares(id),
             Event::TurnCame { id } => self.on_turn_came(id),
+            Event::OutputSpoilt { id } => self.on_output_spoilt(id, out),
             Event::GangRefused { id } => self.on_gang_refused(id, out),
             Event::NodeJoined { id, capacity, files_kept } => {
                 self.on_node_joined(id, capacity, files_kept, out);

@@ -266,6 +266,54 @@ fn the_last_failure_fails_one_and_abandons_the_others_and_what_needs_them() {
 }
 
 #[test]
+fn what_was_printed_and_is_no_good_fails_a_task_whose_action_had_ended_well() {
+    let mut script = Script::new(Config { retry: 1, failure: FailurePolicy::Continue, ..fifo() });
+    script.node(0, 2);
+    let (writer, reader) = (script.plain(&[]), script.plain(&[]));
+    let after = script.plain(&[reader]);
+    script.joined(&[writer, reader], true);
+    script.invoke(&[after]);
+    script.text();
+    // Ignored of whoever runs still.
+    assert_eq!(script.spoil(writer), []);
+    script.ok(writer);
+    script.spoil(writer);
+    script.fail(reader);
+    script.ok(writer);
+    script.spoil(writer);
+    script.fail(reader);
+    expect![[r#"
+        output of 0 is spoilt
+        action 0 succeeded
+        output of 0 is spoilt
+            attempt 1 of 0 failed, retried
+            abort 1
+        action 1 failed
+            attempt 1 of 1 failed, retried
+            gang 0 begins
+            start 0 on node 0, attempt 2
+            start 1 on node 0, attempt 2
+        action 0 succeeded
+        output of 0 is spoilt
+            attempt 2 of 0 failed, given up
+            0 failed
+            abort 1
+        action 1 failed
+            attempt 2 of 1 failed, given up
+            1 abandoned
+            2 abandoned
+            invocation 0 ended, failed [0], abandoned [1, 2]
+    "#]]
+    .assert_eq(&script.text());
+    let not_run = |failed: u32| {
+        let has_run = |id| id != TaskId(after);
+        script.scheduler.abandoned_because_of(TaskId(failed), 5, 100, has_run)
+    };
+    assert_eq!(not_run(writer), (1, vec![TaskId(after)]), "over the gang, and without who ran");
+    assert_eq!(script.spoil(writer), []);
+}
+
+#[test]
 fn a_lost_node_ends_a_gang_and_it_runs_again_without_a_retry() {
     let mut script = script(&[1, 1]);
     let gang = [script.plain(&[]), script.plain(&[])];

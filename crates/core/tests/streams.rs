@@ -373,6 +373,65 @@ fn a_last_record_without_newline_gets_one_and_a_torn_one_is_a_fault() {
 }
 
 #[test]
+fn a_torn_record_is_a_fault_of_whoever_has_ended_well_and_of_no_other() {
+    let settings = FlowSettings { record: RecordKind::Fixed(4), ..FlowSettings::default() };
+    let torn = [Fault::Torn { writer: 0, bytes: 2 }];
+    // In either order it is known when both are.
+    for closed_first in [true, false] {
+        let mut flow = Flow::new(settings, 2, 1);
+        feed(&mut flow, 0, b"abcdef");
+        if closed_first {
+            flow.on_writer_closed(0);
+        } else {
+            flow.on_writer_ended(0, true);
+        }
+        assert_eq!((flow.faults(), flow.is_aborted()), (&[][..], false));
+        feed(&mut flow, 1, b"1234");
+        assert_eq!(drink(&mut flow, 0), b"abcd1234", "others go on meanwhile");
+        if closed_first {
+            flow.on_writer_ended(0, true);
+        } else {
+            flow.on_writer_closed(0);
+        }
+        assert_eq!(flow.faults(), torn);
+    }
+    let mut flow = Flow::new(settings, 1, 1);
+    feed(&mut flow, 0, b"abcdef");
+    flow.on_writer_closed(0);
+    flow.on_writer_ended(0, false);
+    assert!(flow.faults().is_empty() && flow.is_aborted());
+}
+
+#[test]
+fn a_long_record_that_is_torn_lets_others_go_on_when_its_writer_has_ended() {
+    let settings = FlowSettings { record: RecordKind::Fixed(4 << 20), ..FlowSettings::default() };
+    let mut flow = Flow::new(settings, 1, 1);
+    for _ in 0..48 {
+        feed(&mut flow, 0, &vec![b'x'; 64 << 10]);
+    }
+    flow.on_writer_closed(0);
+    assert!(flow.faults().is_empty());
+    flow.on_writer_ended(0, true);
+    assert_eq!(flow.faults(), [Fault::Torn { writer: 0, bytes: 3 << 20 }]);
+}
+
+#[test]
+fn what_a_reader_has_got_so_far_counts_with_whole_records() {
+    let mut flow = Flow::new(FlowSettings::default(), 1, 2);
+    feed(&mut flow, 0, b"a\nbc\nd\n");
+    flow.on_written(0, 4);
+    let so_far = |flow: &Flow, reader| {
+        let account = flow.read_so_far(reader);
+        (account.bytes, account.records)
+    };
+    assert_eq!((so_far(&flow, 0), so_far(&flow, 1)), ((4, 1), (0, 0)));
+    flow.on_reader_left(0);
+    assert_eq!(so_far(&flow, 0), (4, 1), "it is counted once");
+    drink(&mut flow, 1);
+    assert_eq!(so_far(&flow, 1), (7, 3));
+}
+
+#[test]
 fn a_stalled_reader_stops_its_writers_and_nothing_else() {
     let mut flow = Flow::new(FlowSettings::default(), 2, 2);
     let line = [&[b'x'; 999][..], b"\n"].concat();

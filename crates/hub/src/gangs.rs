@@ -9,7 +9,7 @@ use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{Capacity, Event, GangId, NodeId, Requirement, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::front::{CommandOptions, HubMessage, RequirementDefinition};
-use rakuda_proto::journal::{GangStarted, JournalEvent};
+use rakuda_proto::journal::{GangStarted, JournalEvent, SharedCores};
 use rakuda_proto::memory;
 
 use crate::HubError;
@@ -235,11 +235,16 @@ impl Hub {
             self.warn(&format!("{names} {what} (oversubscribed)"));
         }
         let mut nodes: Vec<u32> = Vec::new();
-        for node in tasks.iter().flat_map(|task| self.run.scheduler().nodes_of(*task)) {
-            if !nodes.contains(&node.0) {
-                nodes.push(node.0);
+        let mut there = 0;
+        for task in &tasks {
+            for node in self.run.scheduler().nodes_of(*task) {
+                there += u64::from(self.gang_cores_on(*task, node).unwrap_or(0));
+                if !nodes.contains(&node.0) {
+                    nodes.push(node.0);
+                }
             }
         }
+        let asked = self.run.scheduler().gang(id).slots;
         self.record.gang_started(
             self.run.scheduler(),
             &self.names,
@@ -249,6 +254,7 @@ impl Hub {
                 tasks: tasks.iter().map(|task| task.0).collect(),
                 nodes,
                 oversubscribed,
+                cores: oversubscribed.then_some(SharedCores { asked, there }),
             }),
             &tasks,
         );

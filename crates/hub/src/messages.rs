@@ -15,7 +15,7 @@ use rakuda_proto::front::{
     self, ActionOutcome, FrontMessage, HubMessage, ProgressMode, RequirementDefinition, StopHow,
     TaskDefinition, task_flags,
 };
-use rakuda_proto::journal::{FileIdentity, JournalEvent, RoundValues};
+use rakuda_proto::journal::{FileIdentity, JournalEvent, Outcome, RoundValues};
 use rakuda_record::folder::FOLDER;
 
 use crate::HubError;
@@ -504,8 +504,23 @@ impl Hub {
             matches!(output, Output::AttemptFailed { id: failed, retried: true, .. } if *failed == id)
         });
         let outcome = outcome_of(outcome, attempt);
+        let noted = self.with_hint(id, attempt, outcome, message);
+        let message = noted.as_deref().unwrap_or(message);
         let note = AttemptNote { outcome, message, retried, after, settled };
         self.note_attempt_ended(id, attempt, &note);
+    }
+
+    /// What is noted of a failure, where the streams of the task may be behind it.
+    fn with_hint(
+        &self,
+        id: TaskId,
+        attempt: &RunningAttempt,
+        outcome: Outcome,
+        message: &[u8],
+    ) -> Option<Vec<u8>> {
+        let has_failed = outcome == Outcome::Failed && attempt.details.failed_command.is_some();
+        let hint = self.streams.hint_for(id).filter(|_| has_failed)?;
+        Some([message, b" (", hint.as_bytes(), b")"].concat())
     }
 
     /// With `--strict` an action has failed that ended well without its target.

@@ -238,7 +238,13 @@ impl Hub {
     /// Whether an abandoned task counts as not run because of others: what has no action would not have run either, and
     /// what was begun was stopped.
     fn counts_as_not_run(&self, id: TaskId) -> bool {
-        self.run.scheduler().task(id).is_some_and(|task| task.has_action && task.attempt == 0)
+        self.run.scheduler().has_action(id) && !self.has_run(id)
+    }
+
+    /// Whether an action of a task was begun, as the journal has it: not of one whose turn never came.
+    pub(crate) fn has_run(&self, id: TaskId) -> bool {
+        let attempt = self.run.scheduler().task(id).map_or(0, |task| task.attempt);
+        attempt > 0 && self.streams.has_begun(id)
     }
 
     /// A task was lost with too many nodes.
@@ -256,7 +262,7 @@ impl Hub {
     /// What a task made is to be made again.
     pub(crate) fn note_reopened(&mut self, id: TaskId) {
         self.reopened.insert(id);
-        let acted = self.run.scheduler().task(id).is_some_and(|task| task.attempt > 0);
+        let acted = self.has_run(id);
         self.progress.on_reopened(self.record.rule_of(id), acted);
         let event = TaskReopened { time_ns: self.now.journal_ns(), task: id.0 };
         let event = JournalEvent::TaskReopened(event);
@@ -306,6 +312,7 @@ impl Hub {
 
     /// Ends the record.
     pub(crate) fn note_end(&mut self, how: RunOutcome) -> Result<(), HubError> {
+        self.note_interrupted(true);
         if how != RunOutcome::Done && self.record.is_on() {
             self.note_not_reached();
         }

@@ -129,10 +129,9 @@ impl Hub {
                 if how.is_well() {
                     self.on_settled_elsewhere(id);
                 }
-                let attempts = self.run.scheduler().task(id).map_or(0, |task| task.attempt);
-                let aborted = self.failures.is_aborted(id);
+                let (acted, aborted) = (self.has_run(id), self.failures.is_aborted(id));
                 let rule = self.record.rule_of(id);
-                self.progress.on_settled(id, rule, how, attempts > 0, aborted);
+                self.progress.on_settled(id, rule, how, acted, aborted);
                 if how == Settled::Failed {
                     self.tell_failure(id);
                 }

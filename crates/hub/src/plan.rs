@@ -61,6 +61,12 @@ impl Hub {
             .with_streams(self.planned_streams())
     }
 
+    /// The gang in which a task would begin with others.
+    fn planned_gang(&self, id: TaskId) -> Option<u32> {
+        let gang = self.run.scheduler().gang_of(id).filter(|gang| gang.tasks.len() > 1)?;
+        (!self.streams.runs_by_turns(id)).then_some(gang.id.0)
+    }
+
     fn planned(&self, evidence: Evidence<'_>, durations: &Durations, id: TaskId) -> PlannedTask {
         let view = self.run.scheduler().task(id);
         let action = view.is_some_and(|task| task.has_action);
@@ -77,13 +83,16 @@ impl Hub {
         let rule = self.record.location_of(id).cloned();
         let duration = if runs { durations.estimate(&name, rule.as_ref()) } else { None };
         // A task that was deferred may wait for others that got their numbers later; the forecast does without those.
-        let prerequisites = self.run.scheduler().prerequisites(id).filter(|other| *other < id);
+        let waits_for = self.run.scheduler().prerequisites(id).chain(self.streams.sources_of(id));
+        let prerequisites = waits_for.filter(|other| *other < id);
         let prerequisites = prerequisites.map(|id| id.0).collect();
         let work = PlannedWork {
             runs,
             duration,
             cores: self.cores_on(id, rakuda_cluster::LOCAL_NODE),
             prerequisites,
+            gang: self.planned_gang(id),
+            shared_milli: duration.map_or(0, |_| durations.shared_milli(&name)),
         };
         PlannedTask { target: name, action, reasons, rule, work }
     }

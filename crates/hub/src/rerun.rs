@@ -37,6 +37,11 @@ impl Hub {
         if wanted.is_empty() || !rerun.root.is_dir() {
             return;
         }
+        self.read_records(wanted);
+    }
+
+    fn read_records(&mut self, wanted: Vec<Text>) {
+        let Some(rerun) = &mut self.rerun else { return };
         let records = Records { root: rerun.root.clone() };
         match LastRecords::read(&records, wanted) {
             Ok(found) => rerun.records.extend(found),
@@ -44,6 +49,25 @@ impl Hub {
                 "--rerun-on: failed to read earlier runs: {error}; targets of which nothing is known are taken as they are"
             )),
         }
+    }
+
+    /// Tasks without a file whose output goes into a file through streams: what is done in them is done for that file.
+    /// Their records are read with the first file of a component.
+    fn plain_upstream(&mut self, id: TaskId) -> Vec<TaskId> {
+        let scheduler = self.run.scheduler();
+        let is_plain = |id: &TaskId| {
+            scheduler.task(*id).is_some_and(|task| task.kind == TaskKind::Plain && task.has_action)
+        };
+        let plain: Vec<TaskId> = scheduler.upstream(id).into_iter().filter(is_plain).collect();
+        let Some(rerun) = &mut self.rerun else { return plain };
+        if plain.iter().any(|id| !rerun.read_upstream.contains(id)) {
+            let gang = scheduler.gang_of(id).map_or(&[][..], |gang| gang.tasks);
+            let others = gang.iter().copied().filter(|id| is_plain(id));
+            let fresh: Vec<TaskId> = others.filter(|id| rerun.read_upstream.insert(*id)).collect();
+            let wanted = fresh.iter().map(|id| Text(self.names.name(*id).to_vec())).collect();
+            self.read_records(wanted);
+        }
+        plain
     }
 
     /// A file is up to date by rake's rule: was it made as it would be now?

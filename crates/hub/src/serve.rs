@@ -64,7 +64,9 @@ impl Hub {
         loop {
             self.drain();
             // A round that is over is noted when clocks are known after it, which takes a moment.
-            if self.goodbye && !self.sync.is_closing() {
+            // Nor is what had gone through streams that were closed before their end.
+            let is_closing = self.streams.closing_due_ns().is_some();
+            if self.goodbye && !self.sync.is_closing() && !is_closing {
                 self.hide_progress();
                 // Commands that nobody waits for any more must not outlive the run.
                 let stopped = self.end_run(reports).await;
@@ -166,6 +168,7 @@ impl Hub {
             self.newcomers.due_ns(),
             self.run.due_ns(),
             self.sync.due_ns(),
+            self.streams.closing_due_ns(),
             self.flush_due_ns,
             self.output_retry_ns,
             self.progress_due_ns().filter(|_| !behind),

@@ -226,6 +226,13 @@ impl Hub {
             | TaskState::AwaitingPeers { .. }
             | TaskState::Inspecting => {}
         }
+        let streams = self.streams_in_json(id);
+        if !streams.is_empty() {
+            answer["streams"] = streams.into();
+        }
+        if let Some(stall) = self.stall_of(id) {
+            answer["stalled"] = stall.into();
+        }
         let requirement = task.requirement;
         if let Some(gang) = self.run.scheduler().gang_of(id) {
             let is_waiting = matches!(gang.phase, GangPhase::Waiting);

@@ -181,6 +181,14 @@ pub enum HubMessage {
         /// Slots that it takes and those that there are, where these are too few or its tasks do not fit into them.
         slots: Option<(u64, u64)>,
     },
+    /// What the commands of an action have printed into a stream is no good, though the action has ended well: that
+    /// counts as its failure. Comes before `AttemptFailed`.
+    OutputSpoilt {
+        /// Whose.
+        task: u32,
+        /// For the exception.
+        reason: Text,
+    },
     /// An action ended well without its target, which counts as a failure; comes before `AttemptFailed`.
     TargetNotMade {
         /// Whose.

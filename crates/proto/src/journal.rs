@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::streams::{RecordForm, StreamAccount, StreamRoute};
+use crate::streams::{RecordForm, StalledStream, StreamAccount, StreamRoute};
 use crate::{Figure, Text};
 
 /// Version of the events below.
@@ -39,7 +39,9 @@ pub enum JournalEvent {
     StreamsOpened(StreamsOpened),
     /// Some of them are changed to another route while they are open.
     StreamsRerouted(StreamsRerouted),
-    /// All has gone through them, or one is at fault.
+    /// In a cycle of them no byte moves.
+    StreamsStalled(StreamsStalled),
+    /// All has gone through them, one is at fault, or they were closed before their end.
     StreamsEnded(StreamsEnded),
     /// A command is about to start.
     CommandStarted(CommandStarted),
@@ -370,6 +372,19 @@ pub struct GangStarted {
     /// There are fewer slots than tasks: some have no core of their own (`cores` of the attempt is 0).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub oversubscribed: bool,
+    /// Of one that is oversubscribed: cores that its tasks ask for, and that they have; none: an older version has not
+    /// noted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<SharedCores>,
+}
+
+/// Cores that the tasks of a gang share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedCores {
+    /// That they ask for.
+    pub asked: u64,
+    /// That they have together.
+    pub there: u64,
 }
 
 /// See [`JournalEvent::StreamsOpened`].
@@ -446,6 +461,30 @@ pub struct StreamsEnded {
     /// What is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Text>,
+    /// The task that has failed because of that, though its attempt had ended well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_fault: Option<u32>,
+    /// That task is tried again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retried: bool,
+    /// A task did not end well, or the run was stopped: this is what had gone through by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+}
+
+/// See [`JournalEvent::StreamsStalled`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamsStalled {
+    /// ns since 1970.
+    pub time_ns: i64,
+    /// The opening.
+    pub opening: u32,
+    /// The tasks of the cycle.
+    pub tasks: Vec<u32>,
+    /// Its streams, and how they are.
+    pub streams: Vec<StalledStream>,
+    /// For so long no byte had moved, ns.
+    pub silence_ns: u64,
 }
 
 /// See [`JournalEvent::CommandStarted`].

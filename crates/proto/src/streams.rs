@@ -273,7 +273,7 @@ pub enum StreamRequest {
     Dial(OpeningId, u32, Vec<Text>),
     /// A task's commands have ended: opening, task, whether well.
     EndMember(OpeningId, u32, bool),
-    /// Close all ends at once, and report nothing.
+    /// Close all ends at once. Answered by `StreamEvent::Interrupted`, unless that or `Ended` was told before.
     Close(OpeningId),
     /// Make these streams, which follow those of the same tasks that are open, and wait. Answered by
     /// `StreamEvent::Listening` and `StreamEvent::Prepared`. Until `Switch` or `Keep` comes no reader sees an end.
@@ -287,11 +287,43 @@ pub enum StreamRequest {
     Forget(Vec<Text>),
 }
 
+/// Why streams cannot end well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamFault {
+    /// For people, with `task N` where a task is meant.
+    pub words: Text,
+    /// The task whose commands are to blame, though they have ended well; nothing: none are.
+    pub task: Option<u32>,
+}
+
+impl From<String> for StreamFault {
+    fn from(words: String) -> Self {
+        Self { words: Text::from(words), task: None }
+    }
+}
+
+/// A process that holds what a task's commands printed to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StdoutHolder {
+    /// Its number on its node.
+    pub process: u32,
+    /// Its words, with blanks between them.
+    pub command: Text,
+}
+
 /// From an agent to the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamEvent {
     /// All readers are at their ends or have left; or why that will never be.
-    Ended(OpeningId, Vec<StreamAccount>, Option<Text>),
+    Ended(OpeningId, Vec<StreamAccount>, Option<StreamFault>),
+    /// What had gone through when the first of the node's tasks did not end well, or all was closed; in place of
+    /// `Ended`, which may follow only with a fault.
+    Interrupted(OpeningId, Vec<StreamAccount>),
+    /// All readers of a stream have left: the pipes of its writers are about to be closed. The stream's name.
+    Unread(OpeningId, Text),
+    /// A task has ended, and its stdout is still held: by these processes, as far as they can be seen. Told each time
+    /// that these are others; none are the last word when nobody holds it any more.
+    StdoutHeld(OpeningId, u32, Option<Vec<StdoutHolder>>),
     /// Edges can be connected: over TCP at these addresses, and on the host itself at this abstract socket.
     Listening(OpeningId, Vec<Text>, Text),
     /// Whether the other host of an edge was reached; nothing: it was, else why not.

@@ -77,6 +77,9 @@ pub fn hold(event: &JournalEvent) -> bool {
         JournalEvent::GangStarted(event) => is_time(event.time_ns),
         JournalEvent::StreamsOpened(event) => is_time(event.time_ns) && event.node < NODES_MAX,
         JournalEvent::StreamsRerouted(event) => is_time(event.time_ns),
+        JournalEvent::StreamsStalled(event) => {
+            is_time(event.time_ns) && is_amount(event.silence_ns)
+        }
         JournalEvent::StreamsEnded(event) => {
             let ends = event.streams.iter().flat_map(|one| one.writers.iter().chain(&one.readers));
             let mut amounts = ends.flat_map(|end| [end.bytes, end.records, end.dropped]);

@@ -5,7 +5,7 @@
 //! estimate and no promise.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
 use crate::history::Estimate;
@@ -21,6 +21,10 @@ pub struct PlannedWork {
     pub cores: u32,
     /// What has to be done before it: positions in the plan, smaller than its own.
     pub prerequisites: Vec<u32>,
+    /// The gang in which it begins and ends with others, by number; they share cores where there are too few.
+    pub gang: Option<u32>,
+    /// Cores that were asked for, for each that there was, where `duration` was measured, thousandths; 0: not known.
+    pub shared_milli: u64,
 }
 
 /// How long all of it will take.
@@ -38,9 +42,84 @@ pub struct Forecast {
     pub unknown_tasks: usize,
 }
 
+/// Tasks of a gang that would share cores.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// Positions in the plan.
+    pub tasks: Vec<u32>,
+    /// That they ask for.
+    pub cores: u64,
+}
+
+/// Gangs that ask for more cores than there are.
+pub fn sharing(plan: &[PlannedWork], cores: u32) -> Vec<Sharing> {
+    let mut gangs: BTreeMap<u32, Sharing> = BTreeMap::new();
+    for (place, task) in (0..).zip(plan).filter(|(_, task)| task.runs) {
+        let Some(gang) = task.gang else { continue };
+        let sharing = gangs.entry(gang).or_default();
+        sharing.tasks.push(place);
+        sharing.cores += u64::from(task.cores.clamp(1, cores.max(1)));
+    }
+    gangs.into_values().filter(|gang| gang.cores > u64::from(cores.max(1))).collect()
+}
+
+/// What becomes of durations where cores are shared otherwise than when they were measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stretch {
+    /// They stay: tasks wait for one another rather than compute.
+    Less,
+    /// Those that compute all the time take so much longer or shorter.
+    Whole,
+    /// The longer of both.
+    More,
+}
+
+/// The plan with durations for the cores that there are; none: all stay as they were measured.
+fn stretched(plan: &[PlannedWork], cores: u32, how: Stretch) -> Option<Vec<PlannedWork>> {
+    let shared = sharing(plan, cores);
+    let mut now_milli = vec![1_000; plan.len()];
+    for gang in &shared {
+        for task in &gang.tasks {
+            now_milli[*task as usize] = gang.cores * 1_000 / u64::from(cores.max(1));
+        }
+    }
+    let mut changed = false;
+    let mut plan = plan.to_vec();
+    for (task, now) in plan.iter_mut().zip(now_milli) {
+        let then = if task.shared_milli == 0 { now } else { task.shared_milli.max(1_000) };
+        let Some(duration) = task.duration.as_mut().filter(|_| task.gang.is_some()) else {
+            continue;
+        };
+        let scaled = u128::from(duration.mean_ns) * u128::from(now) / u128::from(then);
+        let scaled = u64::try_from(scaled).unwrap_or(u64::MAX);
+        changed |= scaled != duration.mean_ns;
+        duration.mean_ns = match how {
+            Stretch::Less => scaled.min(duration.mean_ns),
+            Stretch::Whole => scaled,
+            Stretch::More => scaled.max(duration.mean_ns),
+        };
+    }
+    changed.then_some(plan)
+}
+
 /// Looks ahead. `turns`: where in the plan something begins that waits for all before it, from
 /// small to large. `None`: nothing is known of any task that would run.
 pub fn forecast(plan: &[PlannedWork], turns: &[u32], cores: u32) -> Option<Forecast> {
+    let measured = laid_out(plan, turns, cores)?;
+    let Some(scaled) = stretched(plan, cores, Stretch::Whole) else { return Some(measured) };
+    let whole = laid_out(&scaled, turns, cores)?;
+    let bound = |how| {
+        let plan = stretched(plan, cores, how)?;
+        Some(laid_out(&plan, turns, cores)?.wall_ns)
+    };
+    let (low_ns, high_ns) = (bound(Stretch::Less)?, bound(Stretch::More)?);
+    let (from_ns, to_ns) = whole.range_ns.unwrap_or((whole.wall_ns, whole.wall_ns));
+    let range_ns = Some((from_ns.min(low_ns), to_ns.max(high_ns)));
+    Some(Forecast { work_ns: measured.work_ns, range_ns, ..whole })
+}
+
+/// With durations as they stand in the plan.
+fn laid_out(plan: &[PlannedWork], turns: &[u32], cores: u32) -> Option<Forecast> {
     let known = |task: &&PlannedWork| task.runs && task.duration.is_some();
     let unknown_tasks =
         plan.iter().filter(|task| task.runs).count() - plan.iter().filter(known).count();
@@ -108,33 +187,93 @@ fn lay_out(plan: &[PlannedWork], turn: Range<usize>, cores: u32) -> u64 {
         }
     }
     let plan = &plan[turn];
+    let mut gangs = GangsLaidOut::new(plan);
     let mut ready: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
     let roots = (0..).zip(&missing).filter(|(_, missing)| **missing == 0);
-    ready.extend(roots.map(|(id, _)| (ranks[id as usize], Reverse(id))));
+    let roots = roots.filter_map(|(id, _)| gangs.on_ready(plan, id));
+    ready.extend(roots.map(|id| (ranks[id as usize], Reverse(id))));
     let mut running: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
     let (mut now_ns, mut free) = (0, cores);
     loop {
         while let Some(&(_, Reverse(id))) = ready.peek() {
-            let task = &plan[id as usize];
-            let takes_ns = duration_ns(task);
-            let wanted = if takes_ns == 0 { 0 } else { task.cores.clamp(1, cores) };
-            if wanted > free {
+            let members = gangs.members(plan, id);
+            let of = |id: &u32| wanted_by(&plan[*id as usize], cores);
+            // Where they share cores they take all that there are.
+            let wanted = members.iter().map(|id| u64::from(of(id))).sum::<u64>();
+            if wanted.min(u64::from(cores)) > u64::from(free) {
                 break;
             }
             ready.pop();
-            free -= wanted;
-            running.push(Reverse((now_ns + takes_ns, id, wanted)));
+            for member in members {
+                let takes_ns = duration_ns(&plan[member as usize]);
+                let held = of(&member).min(free);
+                free -= held;
+                running.push(Reverse((now_ns + takes_ns, member, held)));
+            }
         }
         let Some(Reverse((end_ns, id, held))) = running.pop() else { return now_ns };
         now_ns = end_ns;
         free += held;
-        for dependent in &dependents[id as usize] {
-            missing[*dependent as usize] -= 1;
-            if missing[*dependent as usize] == 0 {
-                ready.push((ranks[*dependent as usize], Reverse(*dependent)));
+        for done in gangs.on_ended(plan, id) {
+            for dependent in &dependents[done as usize] {
+                missing[*dependent as usize] -= 1;
+                if missing[*dependent as usize] == 0
+                    && let Some(next) = gangs.on_ready(plan, *dependent)
+                {
+                    ready.push((ranks[next as usize], Reverse(next)));
+                }
             }
         }
     }
+}
+
+/// Cores that a task keeps busy.
+fn wanted_by(task: &PlannedWork, cores: u32) -> u32 {
+    if duration_ns(task) == 0 { 0 } else { task.cores.clamp(1, cores) }
+}
+
+/// Gangs of a turn: by number their tasks that would run, and how many of these are not ready, and have not ended.
+struct GangsLaidOut(BTreeMap<u32, (Vec<u32>, usize, usize)>);
+
+impl GangsLaidOut {
+    fn new(plan: &[PlannedWork]) -> Self {
+        let mut gangs: BTreeMap<u32, (Vec<u32>, usize, usize)> = BTreeMap::new();
+        for (id, task) in (0..).zip(plan) {
+            if let Some(gang) = gang_of(task) {
+                let (members, unready, left) = gangs.entry(gang).or_default();
+                members.push(id);
+                *unready += 1;
+                *left += 1;
+            }
+        }
+        Self(gangs)
+    }
+
+    /// A task has nothing to wait for; the one with which it begins, if it may.
+    fn on_ready(&mut self, plan: &[PlannedWork], id: u32) -> Option<u32> {
+        let Some(gang) = gang_of(&plan[id as usize]) else { return Some(id) };
+        let (members, unready, _) = self.0.get_mut(&gang)?;
+        *unready -= 1;
+        (*unready == 0).then(|| members[0])
+    }
+
+    /// Those that begin together.
+    fn members(&self, plan: &[PlannedWork], id: u32) -> Vec<u32> {
+        let gang = gang_of(&plan[id as usize]).and_then(|gang| self.0.get(&gang));
+        gang.map_or_else(|| vec![id], |(members, ..)| members.clone())
+    }
+
+    /// A task has ended; those that are done with it.
+    fn on_ended(&mut self, plan: &[PlannedWork], id: u32) -> Vec<u32> {
+        let gang = gang_of(&plan[id as usize]).and_then(|gang| self.0.get_mut(&gang));
+        let Some((members, _, left)) = gang else { return vec![id] };
+        *left -= 1;
+        if *left == 0 { members.clone() } else { Vec::new() }
+    }
+}
+
+fn gang_of(task: &PlannedWork) -> Option<u32> {
+    task.gang.filter(|_| task.runs)
 }
 
 /// 0 for a task without dependents, else 1 + the highest of theirs.
@@ -206,7 +345,53 @@ mod tests {
     fn work(mean_ns: u64, deviation_ns: u64, prerequisites: &[u32]) -> PlannedWork {
         let duration = Estimate { mean_ns, deviation_ns, count: 100, from: Basis::Rule };
         let prerequisites = prerequisites.to_vec();
-        PlannedWork { runs: true, duration: Some(duration), cores: 1, prerequisites }
+        PlannedWork {
+            runs: true,
+            duration: Some(duration),
+            cores: 1,
+            prerequisites,
+            ..PlannedWork::default()
+        }
+    }
+
+    /// Tasks that begin together, each as long as `mean_ns` says.
+    fn gang(means_ns: &[u64], shared_milli: u64) -> Vec<PlannedWork> {
+        let member = |mean_ns| PlannedWork { gang: Some(7), shared_milli, ..work(mean_ns, 0, &[]) };
+        means_ns.iter().map(|mean_ns| member(*mean_ns)).collect()
+    }
+
+    #[test]
+    fn tasks_of_a_gang_run_at_one_time_however_few_cores_there_are() {
+        // They shared two cores when they were measured, too.
+        let mut plan = gang(&[400, 400, 400, 300], 2_000);
+        plan.push(work(100, 0, &[3]));
+        let two = forecast(&plan, &[], 2).unwrap();
+        assert_eq!((two.work_ns, two.wall_ns, two.range_ns), (1600, 500, Some((500, 500))));
+        assert_eq!(sharing(&plan, 2), [Sharing { tasks: vec![0, 1, 2, 3], cores: 4 }]);
+        assert_eq!(sharing(&plan, 4), []);
+        // It begins when all that one of them waits for is done, and on all cores.
+        plan.insert(0, work(50, 0, &[]));
+        let plan: Vec<_> = plan
+            .into_iter()
+            .map(|mut task| {
+                task.prerequisites.iter_mut().for_each(|id| *id += 1);
+                task
+            })
+            .collect();
+        assert_eq!(forecast(&plan, &[], 2).unwrap().wall_ns, 550);
+    }
+
+    #[test]
+    fn what_was_measured_on_other_cores_takes_longer_or_shorter_as_far_as_it_computes() {
+        let own = gang(&[100, 100, 100, 50], 1_000);
+        let four = forecast(&own, &[], 4).unwrap();
+        assert_eq!((four.wall_ns, four.range_ns), (100, Some((100, 100))));
+        let two = forecast(&own, &[], 2).unwrap();
+        assert_eq!((two.work_ns, two.wall_ns, two.range_ns), (350, 200, Some((100, 200))));
+        let one = forecast(&gang(&[100, 100, 100, 50], 2_000), &[], 4).unwrap();
+        assert_eq!((one.wall_ns, one.range_ns), (50, Some((50, 100))));
+        // Where nobody knows, it takes as long as it did.
+        assert_eq!(forecast(&gang(&[100, 100], 0), &[], 1).unwrap().wall_ns, 100);
     }
 
     #[test]

@@ -86,6 +86,7 @@ events! {
     "gang_started" GangStarted GANG_STARTED,
     "streams_opened" StreamsOpened STREAMS_OPENED,
     "streams_rerouted" StreamsRerouted STREAMS_REROUTED,
+    "streams_stalled" StreamsStalled STREAMS_STALLED,
     "streams_ended" StreamsEnded STREAMS_ENDED,
     "command_started" CommandStarted COMMAND_STARTED,
     "command_prepared" CommandPrepared COMMAND_PREPARED,

@@ -9,14 +9,16 @@ use std::io::BufRead;
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandEnvironment, CommandStarted, FileStaged,
-    GangStarted, InputLost, JournalEvent, NodeChosen, NodeJoined, NodeLost, RoundEnded,
+    GangStarted, InputLost, JournalEvent, NodeChosen, NodeJoined, NodeLost, Outcome, RoundEnded,
     RoundValues, RuleDefined, RunEnded, RunOutcome, RunStarted, StopRequested, StreamsEnded,
-    StreamsOpened, StreamsRerouted, TaskBlamed, TaskDefined, TaskReopened, TaskSettled,
+    StreamsOpened, StreamsRerouted, StreamsStalled, TaskBlamed, TaskDefined, TaskReopened,
+    TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
 use crate::collected::WorkerValues;
 use crate::reader::{ReadError, Skipped, Wanted, read_wanted};
+use crate::words::with_name;
 
 /// A node that took part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +120,9 @@ pub struct Streams {
     pub opened: StreamsOpened,
     /// Changes of routes meanwhile, in their order.
     pub rerouted: Vec<StreamsRerouted>,
-    /// What went through them; none: not all did.
+    /// Cycles of them in which nothing moved, in the order of time.
+    pub stalled: Vec<StreamsStalled>,
+    /// What went through them; none: not all did, and nobody has said how much.
     pub ended: Option<StreamsEnded>,
 }
 
@@ -289,6 +293,7 @@ impl Run {
             JournalEvent::GangStarted(gang) => self.add_gang(gang),
             JournalEvent::StreamsOpened(opened) => self.begin_streams(opened),
             JournalEvent::StreamsRerouted(event) => self.reroute_streams(event),
+            JournalEvent::StreamsStalled(event) => self.stall_streams(event),
             JournalEvent::StreamsEnded(ended) => self.end_streams(ended),
             JournalEvent::TaskSettled(settled) => self.settle(settled),
             JournalEvent::TaskBlamed(event) => self.add_loss(Loss::Blamed(event)),
@@ -324,7 +329,12 @@ impl Run {
 
     fn begin_streams(&mut self, opened: StreamsOpened) {
         self.see(opened.time_ns);
-        self.streams.push(Streams { opened, rerouted: Vec::new(), ended: None });
+        self.streams.push(Streams {
+            opened,
+            rerouted: Vec::new(),
+            stalled: Vec::new(),
+            ended: None,
+        });
     }
 
     fn reroute_streams(&mut self, event: StreamsRerouted) {
@@ -335,8 +345,27 @@ impl Run {
         }
     }
 
+    fn stall_streams(&mut self, event: StreamsStalled) {
+        self.see(event.time_ns);
+        let opened = |one: &&mut Streams| one.opened.opening == event.opening;
+        if let Some(streams) = self.streams.iter_mut().find(opened) {
+            streams.stalled.push(event);
+        }
+    }
+
     fn end_streams(&mut self, ended: StreamsEnded) {
         self.see(ended.time_ns);
+        // Its attempt had ended well before that was known.
+        if let Some(task) = ended.at_fault.and_then(|task| get(&mut self.tasks, task))
+            && let Some(attempt) = task.attempts.last_mut().and_then(|last| last.ended.as_mut())
+        {
+            let defined = &task.defined;
+            let name = |number| (number == defined.task).then(|| defined.name.to_display());
+            attempt.outcome = Outcome::Failed;
+            attempt.retried = ended.retried;
+            let fault = ended.fault.as_ref().map(Text::to_display).unwrap_or_default();
+            attempt.message = Some(Text::from(with_name(&fault, name)));
+        }
         let opened = |one: &&mut Streams| one.opened.opening == ended.opening;
         if let Some(streams) = self.streams.iter_mut().find(opened) {
             streams.ended = Some(ended);

@@ -51,6 +51,16 @@ pub fn reason_in_words(reason: &Reason) -> String {
     }
 }
 
+/// What an agent says of a fault, with a name, where one is known, in the place of the number of a task.
+pub fn with_name(text: &str, name_of: impl Fn(u32) -> Option<String>) -> String {
+    let Some((before, after)) = text.split_once("task ") else { return text.to_owned() };
+    let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+    match after[..digits].parse().ok().and_then(name_of) {
+        Some(name) => format!("{before}task {name}{}", &after[digits..]),
+        None => text.to_owned(),
+    }
+}
+
 /// A duration with two or three digits and a unit: `3.2 s`, `17 min`, `5.1 d`.
 pub fn duration_in_words(ns: impl Into<i128>) -> String {
     const STEPS: [(f64, &str); 6] =

@@ -125,7 +125,7 @@ impl Work {
                 Ok(door) => self.door = Some(door),
                 Err(error) => {
                     let why = format!("could not open its streams: listen for others: {error}");
-                    self.tell(StreamEvent::Ended(id, Vec::new(), Some(Text::from(why))));
+                    self.tell(StreamEvent::Ended(id, Vec::new(), Some(why.into())));
                     return;
                 }
             }

@@ -2,11 +2,12 @@
 //!
 //! `Openings` keeps the ends of pipes that commands get; `relay` is the thread of one opening; `hops` are ends of edges
 //! to other hosts, `carrier` connects them, and `cost` says what a message takes there; `spool` keeps what goes through
-//! a stream in a file, and `spill` what slow readers have not read. What goes where is decided in
-//! `rakuda_core::streams`.
+//! a stream in a file, and `spill` what slow readers have not read; `holders` finds who keeps the pipe of a task that
+//! has ended. What goes where is decided in `rakuda_core::streams`.
 
 mod carrier;
 mod cost;
+mod holders;
 mod hops;
 mod relay;
 mod spill;
@@ -101,7 +102,7 @@ impl Openings {
                 let ends = plans.iter().map(|plan| plan.writers.len() + plan.readers.len()).sum();
                 if let Err(error) = self.open(id, plans, hops.as_deref(), events) {
                     let why = words_of(&error, ends);
-                    let why = Text::from(format!("could not open its streams: {why}"));
+                    let why = format!("could not open its streams: {why}").into();
                     let ended = StreamEvent::Ended(id, Vec::new(), Some(why));
                     let _ = events.send(AgentEvent::Streams(ended));
                 }

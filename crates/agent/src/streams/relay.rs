@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,13 +18,14 @@ use rakuda_core::streams::{
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
 use rakuda_proto::streams::{
-    EndAccount, OpeningId, RecordForm, StreamAccount, StreamEnd, StreamEvent, StreamPassed,
-    StreamPlan,
+    EndAccount, OpeningId, RecordForm, StreamAccount, StreamEnd, StreamEvent, StreamFault,
+    StreamPassed, StreamPlan,
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::holders::Holders;
 use super::hops::{HopIntake, HopOutlet};
 use super::spill::Spill;
 use super::spool::{SpoolReader, SpoolWriter, is_damage};
@@ -132,7 +133,7 @@ impl RelayHandle {
         self.say(Word::Keep);
     }
 
-    /// Closes all and reports nothing.
+    /// Closes all.
     pub fn stop(&self) {
         self.say(Word::Stop);
     }
@@ -158,6 +159,10 @@ pub(super) struct Relay {
     bell: Arc<OwnedFd>,
     events: UnboundedSender<AgentEvent>,
     stalls: Stalls,
+    /// Who keeps the stdout of tasks that have ended.
+    holders: Holders,
+    /// What went through was told.
+    has_accounted: bool,
     /// Ends that go to the streams that follow.
     handings: Vec<Handing>,
     /// A change has begun whose end was not told.
@@ -173,7 +178,7 @@ pub(super) struct Relay {
 /// Why nothing goes on.
 pub(super) enum Trouble {
     /// It is at fault.
-    Fault(String),
+    Fault(StreamFault),
     /// An edge to another host broke; the host may be lost.
     Broken(String),
     /// A spool is not what was written: its file, and why.
@@ -186,7 +191,7 @@ fn broken(stream: &Text, why: &str) -> Trouble {
 
 impl From<String> for Trouble {
     fn from(why: String) -> Self {
-        Self::Fault(why)
+        Self::Fault(why.into())
     }
 }
 
@@ -216,6 +221,8 @@ impl Relay {
             bell: Arc::clone(&bell),
             events,
             stalls: Stalls::default(),
+            holders: Holders::default(),
+            has_accounted: false,
             handings: Vec::new(),
             is_switching: false,
             passed_due: Time(now().0 + PASSED_NS),
@@ -231,22 +238,33 @@ impl Relay {
         let (fault, stopped) = match self.pass_on() {
             Ok(End::Well) => (None, false),
             Ok(End::Stopped) => (None, true),
-            Err(Trouble::Fault(why)) => (Some(Text::from(why)), false),
+            Err(Trouble::Fault(fault)) => (Some(fault), false),
             Err(Trouble::Spool(spool, why)) => {
                 self.tell(StreamEvent::SpoolBad(self.id, spool));
-                (Some(Text::from(why)), false)
+                (Some(why.into()), false)
             }
             // Nobody is to see an end meanwhile.
-            Err(Trouble::Broken(why)) => (Some(Text::from(why)), self.is_stopped_in_time()),
+            Err(Trouble::Broken(why)) => (Some(why.into()), self.is_stopped_in_time()),
         };
         if stopped {
-            return;
+            return self.account_for_interruption();
         }
-        let accounts = self.in_use().map(Through::account).collect();
-        self.tell(StreamEvent::Ended(self.id, accounts, fault.clone()));
-        if fault.is_some() {
+        let has_fault = fault.is_some();
+        self.tell(StreamEvent::Ended(self.id, self.accounts(), fault));
+        if has_fault {
             // Nobody is to see an end: the pipes stay open until the members have been ended.
             while !matches!(self.words.recv(), Ok(Word::Stop) | Err(_)) {}
+        }
+    }
+
+    fn accounts(&self) -> Vec<StreamAccount> {
+        self.in_use().map(Through::account).collect()
+    }
+
+    /// All ends before its time: what has gone through by now, unless that was told before.
+    fn account_for_interruption(&mut self) {
+        if !std::mem::replace(&mut self.has_accounted, true) {
+            self.tell(StreamEvent::Interrupted(self.id, self.accounts()));
         }
     }
 
@@ -275,6 +293,12 @@ impl Relay {
                 }
             }
             for stream in self.streams.iter_mut().filter(|stream| !stream.is_prepared) {
+                stream.settle_hops()?;
+                // Before who writes can hear of it.
+                if stream.is_breaking() {
+                    let unread = StreamEvent::Unread(self.id, stream.plan.name.clone());
+                    let _ = self.events.send(AgentEvent::Streams(unread));
+                }
                 stream.settle()?;
             }
             if self.hand_on() {
@@ -285,6 +309,7 @@ impl Relay {
             }
             // Before it waits, as it is then known for how long.
             self.tell_stalls();
+            self.tell_holders();
             if self.wait()? {
                 self.move_bytes()?;
                 self.has_passed = true;
@@ -368,6 +393,9 @@ impl Relay {
     }
 
     fn end_member(&mut self, task: u32, well: bool) {
+        if !well {
+            self.account_for_interruption();
+        }
         let it = StreamEnd::Task(task);
         for stream in &mut self.streams {
             if let Some(writer) = stream.plan.writers.iter().position(|end| *end == it) {
@@ -398,7 +426,7 @@ impl Relay {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(false),
             Err(error) => {
-                return Err(Trouble::Fault(format!("could not wait for its pipes: {error}")));
+                return Err(format!("could not wait for its pipes: {error}").into());
             }
         }
         let rung = !fds[0].revents().is_empty();
@@ -423,7 +451,8 @@ impl Relay {
         if is_ready {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
-        let due = [self.stalls.due(), self.has_passed.then_some(self.passed_due)];
+        let passed_due = self.has_passed.then_some(self.passed_due);
+        let due = [self.stalls.due(), passed_due, self.holders.due()];
         let due = due.into_iter().flatten().min()?;
         let left = due.0.saturating_sub(now().0);
         let tv_sec = i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX);
@@ -464,6 +493,15 @@ impl Relay {
         let flows = watched.map(|stream| (&stream.plan.name, &stream.flow));
         if let Some(stalled) = self.stalls.take(flows) {
             self.tell(StreamEvent::Stalled(self.id, stalled));
+        }
+    }
+
+    /// For those who ask why a reader waits: who keeps the stdout of tasks that have ended, now and then.
+    fn tell_holders(&mut self) {
+        let in_use = self.streams.iter().filter(|stream| !stream.is_prepared);
+        let held = in_use.flat_map(Through::held);
+        for (task, holders) in self.holders.look(now(), held) {
+            self.tell(StreamEvent::StdoutHeld(self.id, task, holders));
         }
     }
 
@@ -799,9 +837,13 @@ impl Through {
         }
     }
 
-    /// Closes what has come to its end, and says what is wrong.
+    /// Whether who writes is to be told that nobody reads.
+    fn is_breaking(&self) -> bool {
+        self.flow.breaks_pipes() && !self.has_broken
+    }
+
+    /// Closes what has come to its end, and says what is wrong. Edges have been settled.
     fn settle(&mut self) -> Result<(), Trouble> {
-        self.settle_hops()?;
         for reader in 0..self.outlets.len() {
             match self.flow.reader_state(reader) {
                 ReaderState::Open => {}
@@ -813,14 +855,12 @@ impl Through {
                     let outlet = std::mem::replace(&mut self.outlets[reader], Outlet::Closed);
                     if let Outlet::Spool(mut spool) = outlet {
                         let name = self.plan.name.to_display();
-                        spool
-                            .finish()
-                            .map_err(|error| Trouble::Fault(format!("stream {name}: {error}")))?;
+                        spool.finish().map_err(|error| format!("stream {name}: {error}"))?;
                     }
                 }
             }
         }
-        if self.flow.breaks_pipes() && !self.has_broken {
+        if self.is_breaking() {
             self.has_broken = true;
             self.unread.store(true, Ordering::Release);
             for writer in 0..self.intakes.len() {
@@ -828,7 +868,7 @@ impl Through {
             }
         }
         if let Some(fault) = self.flow.faults().first() {
-            return Err(self.words_of(fault).into());
+            return Err(Trouble::Fault(self.told_fault(fault)));
         }
         if self.flow.is_over() && !self.flow.is_abandoned() {
             for (writer, edge, said) in &self.said {
@@ -846,27 +886,46 @@ impl Through {
         Ok(())
     }
 
-    fn words_of(&self, fault: &Fault) -> String {
+    fn told_fault(&self, fault: &Fault) -> StreamFault {
         let name = self.plan.name.to_display();
         match fault {
             Fault::Torn { writer, bytes } => {
                 let RecordForm::Bytes(size) = self.plan.record else {
                     unreachable!("other records are never torn")
                 };
-                let who = words_of_end(&self.plan.writers[*writer]);
-                format!(
-                    "stream {name}: the last record of {who} has {bytes} bytes in place of {size}"
-                )
+                let writer = &self.plan.writers[*writer];
+                let who = words_of_end(writer);
+                let words = format!(
+                    "stream {name}: the last record of {who} has {bytes} bytes in place of {size}; \
+                     let it print whole records, or say another `record:` of the stream"
+                );
+                let task = match writer {
+                    StreamEnd::Task(task) => Some(*task),
+                    StreamEnd::Spool(_) | StreamEnd::Hop(_) => None,
+                };
+                StreamFault { words: Text::from(words), task }
             }
             Fault::Differs { reader, expected, found } => {
                 let who = words_of_end(&self.plan.readers[*reader]);
-                format!(
+                let words = format!(
                     "stream {name}: {who} got {} bytes and {} records of {} and {}; \
                      this is an error of rakuda",
                     found.bytes, found.records, expected.bytes, expected.records
-                )
+                );
+                words.into()
             }
         }
+    }
+
+    /// Tasks that have ended, and whose pipes somebody still holds.
+    fn held(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
+        let writers = self.plan.writers.iter().zip(&self.intakes).enumerate();
+        writers.filter_map(|(number, (end, intake))| match (end, intake) {
+            (StreamEnd::Task(task), Intake::Pipe(fd)) if self.flow.has_ended(number) => {
+                Some((*task, fd.as_fd()))
+            }
+            _ => None,
+        })
     }
 
     /// What the tasks that write into it have written so far; nothing: there are none here.
@@ -903,7 +962,7 @@ impl Through {
         StreamAccount {
             name: self.plan.name.clone(),
             writers: writers.map(|(number, end)| of(end, self.flow.written(number))).collect(),
-            readers: readers.map(|(number, end)| of(end, self.flow.read(number))).collect(),
+            readers: readers.map(|(number, end)| of(end, self.flow.read_so_far(number))).collect(),
             memory_bytes_max: self.memory_bytes_max as u64,
             spilled_bytes: self.spill.as_ref().map_or(0, |spill| spill.bytes),
             spilled_bytes_max: self.spill.as_ref().map_or(0, |spill| spill.held_bytes_max),

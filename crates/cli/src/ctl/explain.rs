@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use clap::Args;
 use rakuda_proto::memory;
 use rakuda_record::printable::printable;
+use rakuda_record::report::format::{bytes, counted_u64};
 use rakuda_record::words::duration_in_words;
 use serde_json::{Value, json};
 
@@ -89,6 +90,54 @@ fn print(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     }
     if answer["gang"].is_object() {
         print_gang(&answer["gang"], out)?;
+    }
+    for stream in list(&answer["streams"]) {
+        print_stream(stream, out)?;
+    }
+    if answer["stalled"].is_string() {
+        writeln!(out, "  {}", text(&answer["stalled"]))?;
+    }
+    Ok(())
+}
+
+/// A stream of the task, and who holds it open.
+fn print_stream(stream: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let amount = |value: &Value, of: &str| {
+        let [size, records] =
+            ["bytes", "records"].map(|unit| value[format!("{of}{unit}")].as_u64().unwrap_or(0));
+        format!("{}, {}", bytes(size), counted_u64(records, "record"))
+    };
+    let does = if stream["does"] == "writes" { "writes into" } else { "reads from" };
+    write!(out, "  {does} stream {}", text(&stream["stream"]))?;
+    if stream["bytes"].is_u64() {
+        write!(out, ": {} written so far", amount(stream, ""))?;
+    }
+    writeln!(out)?;
+    for held in list(&stream["held"]) {
+        let process = |one: &Value| format!("{} ({})", one["process"], text(&one["command"]));
+        let processes: Vec<String> = list(&held["processes"]).map(process).collect();
+        let (writer, node) = (text(&held["task"]), text(&held["node"]));
+        if processes.is_empty() {
+            writeln!(
+                out,
+                "    {writer} has ended, and a process that it has started on {node} still holds its standard output"
+            )?;
+            continue;
+        }
+        let noun = if processes.len() == 1 { "process" } else { "processes" };
+        let processes = processes.join(", ");
+        writeln!(
+            out,
+            "    {writer} has ended, and its standard output is still held on {node} by {noun} {processes}"
+        )?;
+    }
+    let before = &stream["interrupted"];
+    if before.is_object() {
+        write!(out, "    when an attempt failed: {} written", amount(before, ""))?;
+        if stream["does"] == "reads" && before["own_bytes"].is_u64() {
+            write!(out, ", of which it had got {}", amount(before, "own_"))?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }

@@ -86,8 +86,8 @@ impl Scheduler {
         inputs
     }
 
-    /// The tasks of a gang from which streams lead to a task of it, directly or over others.
-    fn upstream(&self, id: TaskId) -> Vec<TaskId> {
+    /// The tasks of a gang from which streams lead to a task of it, directly or over others; none: it is in none.
+    pub fn upstream(&self, id: TaskId) -> Vec<TaskId> {
         let Some(gang) = self.gangs.of(id) else { return Vec::new() };
         let streams = &self.gangs.all[gang].streams;
         let mut left: Vec<_> = streams.iter().collect();

@@ -69,7 +69,7 @@ pub struct Account {
 /// What is wrong with a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A writer's last record of a fixed size lacks bytes.
+    /// A writer has ended well, and its last record of a fixed size lacks bytes.
     Torn {
         /// Which writer.
         writer: usize,
@@ -327,6 +327,9 @@ impl Flow {
         let one = &mut self.writers[writer];
         if well {
             one.ended = true;
+            if one.state == WriterState::Closed && one.waits {
+                self.pass_on(writer);
+            }
         } else {
             one.state = WriterState::Failed;
             self.aborted = true;
@@ -358,6 +361,11 @@ impl Flow {
                 let RecordKind::Fixed(size) = self.settings.record else {
                     unreachable!("raw bytes have no records")
                 };
+                if !one.ended {
+                    // Of one that fails nothing else is to be said.
+                    one.waits = true;
+                    return;
+                }
                 let bytes = one.account.bytes % u64::from(size);
                 self.faults.push(Fault::Torn { writer, bytes });
                 self.aborted = true;
@@ -560,19 +568,23 @@ impl Flow {
 
     /// Counts the records of the chunk in which a reader has stopped.
     fn close_account(&mut self, reader: usize) {
-        let one = &mut self.readers[reader];
+        self.readers[reader].account.records += self.records_begun(reader);
+    }
+
+    /// Records that a reader has got of the chunk in which it is.
+    fn records_begun(&self, reader: usize) -> u64 {
+        let one = &self.readers[reader];
         let kind = self.settings.record;
         let is_behind = self.ring.is_gone(one.place);
         let (bytes, all) = if is_behind { (&[][..], None) } else { self.ring.within(one.place) };
-        let records = match (all, kind) {
+        match (all, kind) {
             (Some(records), _) => records,
             (None, RecordKind::Fixed(size)) => {
                 one.account.bytes / u64::from(size) - one.account.records
             }
             (None, kind) if is_behind => one.loaded.records_before(kind, one.place.within()),
             (None, kind) => kind.count(bytes, 0),
-        };
-        one.account.records += records;
+        }
     }
 
     /// Where a reader is in its life.
@@ -588,6 +600,11 @@ impl Flow {
     /// Whether the writers' pipes are to be closed, so that who writes gets SIGPIPE.
     pub fn breaks_pipes(&self) -> bool {
         self.is_abandoned() && self.settings.on_close == OnClose::Sigpipe
+    }
+
+    /// Whether a writer's task has ended well, be its pipe open or not.
+    pub fn has_ended(&self, writer: usize) -> bool {
+        self.writers[writer].ended
     }
 
     /// Whether a writer has ended badly.
@@ -642,6 +659,15 @@ impl Flow {
     /// Of a reader; complete when it is at its end or has left.
     pub fn read(&self, reader: usize) -> Account {
         self.readers[reader].account
+    }
+
+    /// Of a reader, by now.
+    pub fn read_so_far(&self, reader: usize) -> Account {
+        let mut account = self.read(reader);
+        if self.reader_state(reader) == ReaderState::Open {
+            account.records += self.records_begun(reader);
+        }
+        account
     }
 
     /// What is wrong.

@@ -128,6 +128,11 @@ impl Stalls {
         found
     }
 
+    /// Whether a stall of a stream was told, and nothing has moved in it since.
+    pub fn is_told(&self, stream: usize) -> bool {
+        self.told.contains(&stream)
+    }
+
     /// How each stream is in all its places; nothing: something moves, or may.
     fn of_streams(&self) -> BTreeMap<usize, Option<Still>> {
         let mut streams = BTreeMap::new();

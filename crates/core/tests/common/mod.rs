@@ -152,6 +152,11 @@ impl Script {
         self.send(&format!("turn of {id}"), Event::TurnCame { id: TaskId(id) })
     }
 
+    /// What a task has printed is no good.
+    pub fn spoil(&mut self, id: u32) -> Vec<Output> {
+        self.send(&format!("output of {id} is spoilt"), Event::OutputSpoilt { id: TaskId(id) })
+    }
+
     /// What is said of the tasks of a gang that streams join.
     pub fn weigh(&mut self, gang: u32, streams: &[StreamEnds], said: &BTreeMap<TaskId, Said>) {
         let weights = &Weights::of(streams, said);

@@ -11,6 +11,7 @@ mod text;
 
 use std::path::Path;
 
+use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{FailurePolicy, LOSSES_PER_NODE, TaskId, TaskState, total_ns};
 use rakuda_proto::Text;
 use rakuda_proto::agent::OutputStream;
@@ -82,6 +83,7 @@ impl Hub {
                 let message = printable(message);
                 ci::place_of(&message).map(|(file, line)| (file.to_owned(), line.to_owned()))
             }),
+            hint: attempt.details.failed_command.as_ref().and_then(|_| self.streams.hint_for(id)),
             output: (self.settings.output != OutputMode::None).then(lines),
             target: settled.and_then(|settled| describe_target(settled, &self.display_name(id))),
         };
@@ -104,10 +106,40 @@ impl Hub {
             took_ns: attempt.map_or(0, |attempt| total_ns(attempt.held())),
             cause: Some(Cause::Lost(nodes)),
             place: None,
+            hint: None,
             output: listens.then(|| {
                 let lines = attempt.map(|attempt| attempt.details.tail.lines(LINES_MAX));
                 lines.unwrap_or_default().into_iter().map(printable_line).collect()
             }),
+            target: None,
+        };
+        self.failures.notes.insert(id, note);
+    }
+
+    /// What a task has printed is no good, as was found out when its action had ended well.
+    pub(crate) fn note_spoilt(&mut self, id: TaskId, reason: &str) {
+        let (node, took_ns) = self.streams.end_of(id).unwrap_or((LOCAL_NODE, 0));
+        self.failures.aborted.remove(&id);
+        self.failures.count += 1;
+        let cause = Some(Cause::Exception(reason.as_bytes().to_vec()));
+        if self.settings.config.failure == FailurePolicy::Continue {
+            let several = self.agents.places().count() > 1;
+            let name = several.then(|| self.agents.node(node).name.to_display());
+            let ending = text::ending(took_ns, name.as_deref(), cause.as_ref());
+            self.failures.endings.insert(id, ending);
+        }
+        if self.failures.notes.len() >= NOTES_MAX && !self.failures.notes.contains_key(&id) {
+            return;
+        }
+        let note = Note {
+            number: self.failures.count,
+            attempt: self.run.scheduler().task(id).map_or(0, |task| task.attempt),
+            node: self.agents.node(node).name.to_display(),
+            took_ns,
+            cause,
+            place: None,
+            hint: None,
+            output: (self.settings.output != OutputMode::None).then(Vec::new),
             target: None,
         };
         self.failures.notes.insert(id, note);
@@ -126,6 +158,7 @@ impl Hub {
             took_ns: 0,
             cause: Some(Cause::Exception(reason.as_bytes().to_vec())),
             place: None,
+            hint: None,
             output: None,
             target: None,
         };
@@ -239,7 +272,7 @@ impl Hub {
             let Some(task) = self.run.scheduler().task(id) else { continue };
             match task.state {
                 TaskState::Settled(rakuda_core::Settled::Executed) => summary.done += 1,
-                TaskState::Settled(rakuda_core::Settled::Abandoned) if task.attempt == 0 => {
+                TaskState::Settled(rakuda_core::Settled::Abandoned) if !self.has_run(id) => {
                     summary.not_run += 1;
                 }
                 TaskState::Settled(rakuda_core::Settled::Abandoned) => summary.aborted += 1,
@@ -258,7 +291,9 @@ impl Hub {
     }
 
     fn failed_task(&self, id: TaskId) -> FailedTask {
-        let (count, first) = self.run.scheduler().abandoned_because_of(id, NAMES_MAX, STEPS_MAX);
+        let has_run = |id| self.has_run(id);
+        let scheduler = self.run.scheduler();
+        let (count, first) = scheduler.abandoned_because_of(id, NAMES_MAX, STEPS_MAX, has_run);
         let mut task = FailedTask {
             name: self.display_name(id),
             attempts: self.run.scheduler().attempts_max(id),
@@ -272,6 +307,7 @@ impl Hub {
             task.attempt = note.attempt;
             task.took_ns = note.took_ns;
             task.cause.clone_from(&note.cause);
+            task.hint.clone_from(&note.hint);
             task.output.clone_from(&note.output);
             task.target.clone_from(&note.target);
         }

@@ -33,6 +33,8 @@ pub(super) struct Note {
     pub(super) cause: Option<Cause>,
     /// The line of a Ruby file that was run when it failed, where that is wanted.
     pub(super) place: Option<(String, String)>,
+    /// What may be behind it, and what to do.
+    pub(super) hint: Option<String>,
     pub(super) output: Option<Vec<String>>,
     pub(super) target: Option<String>,
 }

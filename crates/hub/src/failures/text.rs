@@ -31,6 +31,8 @@ pub(crate) struct FailedTask {
     pub attempts: u32,
     pub took_ns: u64,
     pub cause: Option<Cause>,
+    /// What may be behind it, and what to do.
+    pub hint: Option<String>,
     /// The last lines that it printed; `None`: nobody listened.
     pub output: Option<Vec<String>>,
     /// What its commands ran in, with `needs env:`.
@@ -166,6 +168,9 @@ impl Summary {
                 let _ = writeln!(text, "  it {}", super::blame(nodes));
             }
             None => {}
+        }
+        if let Some(hint) = &task.hint {
+            let _ = writeln!(text, "  {hint}");
         }
         if let Some(environment) = &task.environment {
             let _ = writeln!(text, "  in the environment: {environment}");

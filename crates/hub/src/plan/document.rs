@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::ReasonKind;
-use rakuda_record::forecast::{Forecast, PlannedWork, forecast};
+use rakuda_record::forecast::{Forecast, PlannedWork, Sharing, forecast, sharing};
 use rakuda_record::printable::{printable, shown};
 use rakuda_record::words::{duration_in_words, reason_in_words};
 use serde::Serialize;
@@ -25,6 +25,8 @@ pub struct Document {
     tasks: Vec<PlannedTask>,
     cores: u32,
     forecast: Option<Forecast>,
+    /// Tasks that would share cores.
+    sharing: Vec<Sharing>,
     streams: Vec<PlannedStream>,
 }
 
@@ -38,6 +40,15 @@ struct JsonDocument<'a> {
     estimate: Option<JsonEstimate>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     streams: &'a [PlannedStream],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sharing: Vec<JsonSharing>,
+}
+
+#[derive(Serialize)]
+struct JsonSharing {
+    tasks: Vec<Text>,
+    cores_asked: u64,
+    cores: u32,
 }
 
 #[derive(Serialize)]
@@ -90,7 +101,8 @@ impl Document {
     /// `turns`: where in the tasks something begins that waits for all before it.
     pub fn new(tasks: Vec<PlannedTask>, turns: &[u32], cores: u32) -> Self {
         let work: Vec<PlannedWork> = tasks.iter().map(|task| task.work.clone()).collect();
-        Self { forecast: forecast(&work, turns, cores), tasks, cores, streams: Vec::new() }
+        let (forecast, sharing) = (forecast(&work, turns, cores), sharing(&work, cores));
+        Self { forecast, sharing, tasks, cores, streams: Vec::new() }
     }
 
     /// With streams whose tasks would run.
@@ -137,11 +149,24 @@ impl Document {
             let how = if *live { "live" } else { "one after the other, over files" };
             let _ = writeln!(text, "stream {}, {how}: {} -> {}", shown(name), few(from), few(to));
         }
+        for Sharing { tasks, cores } in &self.sharing {
+            let names: Vec<Text> = tasks.iter().map(|task| self.name_of(*task)).collect();
+            let _ = writeln!(
+                text,
+                "{} would share cores: {cores} asked for, {} there",
+                few(&names),
+                self.cores
+            );
+        }
         let _ = writeln!(text, "{would_run} of {total} tasks would run");
         if would_run > 0 {
             let _ = writeln!(text, "estimate: {}", self.estimate_in_words());
         }
         text
+    }
+
+    fn name_of(&self, task: u32) -> Text {
+        self.tasks.get(task as usize).map(|task| task.target.clone()).unwrap_or_default()
     }
 
     fn estimate_in_words(&self) -> String {
@@ -167,6 +192,11 @@ impl Document {
         text
     }
 
+    fn json_sharing(&self, Sharing { tasks, cores }: &Sharing) -> JsonSharing {
+        let tasks = tasks.iter().map(|task| self.name_of(*task)).collect();
+        JsonSharing { tasks, cores_asked: *cores, cores: self.cores }
+    }
+
     /// One JSON document, and a line feed.
     pub fn json(&self) -> Vec<u8> {
         let (would_run, tasks_total) = self.counts();
@@ -177,6 +207,7 @@ impl Document {
             tasks_total,
             estimate: self.forecast.map(|forecast| json_estimate(&forecast, self.cores)),
             streams: &self.streams,
+            sharing: self.sharing.iter().map(|one| self.json_sharing(one)).collect(),
         };
         let mut bytes =
             serde_json::to_vec(&document).expect("plain data into memory always encodes");

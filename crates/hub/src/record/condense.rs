@@ -1,5 +1,5 @@
-//! `history.jsonl`: the last record of each target of runs that are removed, so that reasons and
-//! durations outlive them.
+//! `history.jsonl`: the last record of each target of runs that are removed, and of each task that has printed into a
+//! stream, so that reasons and durations outlive them.
 //!
 //! Lines are those of the journals, unchanged: of each run its first line, then of each target
 //! whose last record it is the definition (with its rule, and those of what it needs), its last
@@ -32,13 +32,13 @@ pub(super) fn condense(history: &Path, journals: &[PathBuf]) -> io::Result<()> {
     let mut kept = Vec::new();
     // The newest first: what it has need not be kept of older ones.
     for journal in journals.iter().rev() {
-        match kept_of(journal, &mut seen) {
+        match kept_of(journal, &mut seen, false) {
             // A journal that nobody can read any more must not keep its run for ever.
             Err(ReadError::Version { .. }) => {}
             read => kept.extend(read.map_err(|error| at(journal, &error))?),
         }
     }
-    kept.extend(kept_of(history, &mut seen).map_err(|error| at(history, &error))?);
+    kept.extend(kept_of(history, &mut seen, true).map_err(|error| at(history, &error))?);
     let new = history.with_extension("jsonl.new");
     // Whatever has that name was left by a run that was killed.
     let _ = fs::remove_file(&new);
@@ -56,6 +56,8 @@ struct TaskLines {
     defined: u64,
     name: Vec<u8>,
     is_path: bool,
+    /// It has printed into a stream: for files that others have made of it.
+    prints: bool,
     rule: Option<u32>,
     needs: Vec<u32>,
     /// Attempt and commands that go on.
@@ -89,6 +91,13 @@ impl RunLines {
                 };
                 self.tasks.insert(task.task, lines);
             }
+            JournalEvent::StreamsOpened(opened) => {
+                for writer in opened.streams.iter().flat_map(|stream| &stream.writers) {
+                    if let Some(task) = self.tasks.get_mut(writer) {
+                        task.prints = true;
+                    }
+                }
+            }
             JournalEvent::AttemptStarted(attempt) => {
                 if let Some(task) = self.tasks.get_mut(&attempt.task) {
                     task.open = vec![offset];
@@ -112,10 +121,11 @@ impl RunLines {
         }
     }
 
-    /// The lines of targets that are not `seen`; they are from now on.
-    fn keep(self, file: &Path, seen: &mut Seen) -> Option<Kept> {
+    /// The lines of targets that are not `seen`; they are from now on. Attempts that were `kept` before are still.
+    fn keep(self, file: &Path, seen: &mut Seen, kept: bool) -> Option<Kept> {
         let mut offsets = BTreeSet::new();
-        let targets = self.tasks.values().filter(|task| task.is_path && !task.good.is_empty());
+        let counts = |task: &&TaskLines| task.is_path || task.prints || kept;
+        let targets = self.tasks.values().filter(|task| counts(task) && !task.good.is_empty());
         for task in targets {
             if !seen.insert(task.name.clone()) {
                 continue;
@@ -135,8 +145,8 @@ impl RunLines {
     }
 }
 
-/// What is kept of the runs in a journal (one) or a history (many), the newest first.
-fn kept_of(file: &Path, seen: &mut Seen) -> Result<Vec<Kept>, ReadError> {
+/// What is kept of the runs in a journal (one) or a history (many), the newest first; `kept`: it is the history.
+fn kept_of(file: &Path, seen: &mut Seen, kept: bool) -> Result<Vec<Kept>, ReadError> {
     let journal = match open_regular(file) {
         Ok(journal) => BufReader::with_capacity(1 << 18, journal),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -145,6 +155,7 @@ fn kept_of(file: &Path, seen: &mut Seen) -> Result<Vec<Kept>, ReadError> {
     let wanted = Wanted::RUN_STARTED
         .and(Wanted::RULE_DEFINED)
         .and(Wanted::TASK_DEFINED)
+        .and(Wanted::STREAMS_OPENED)
         .and(Wanted::ATTEMPT_STARTED)
         .and(Wanted::COMMAND_STARTED)
         .and(Wanted::ATTEMPT_ENDED);
@@ -156,7 +167,7 @@ fn kept_of(file: &Path, seen: &mut Seen) -> Result<Vec<Kept>, ReadError> {
             runs.last_mut().expect("never empty").add(event, offset);
         }
     })?;
-    Ok(runs.into_iter().rev().filter_map(|run| run.keep(file, seen)).collect())
+    Ok(runs.into_iter().rev().filter_map(|run| run.keep(file, seen, kept)).collect())
 }
 
 fn at(file: &Path, error: &ReadError) -> io::Error {

@@ -25,9 +25,24 @@ impl Hub {
             rerun.without_record += 1;
             return None;
         };
-        let (mut changes, partly) = self.changes_of_action(id, &record);
+        let (mut changes, mut partly) = self.changes_of_action(id, &record);
+        let upstream = self.records_upstream(id);
+        partly |= upstream.iter().any(|(_, record)| record.is_none());
+        for (writer, record) in
+            upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?)))
+        {
+            let (of_writer, is_partly) = self.changes_of_action(*writer, record);
+            changes.extend(self.told_of(*writer, of_writer));
+            partly |= is_partly;
+        }
         // What is done tells more than what it is done with.
         changes.extend(self.changes_of_inputs(id, &record));
+        for (writer, record) in
+            upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?)))
+        {
+            let of_writer = self.changes_of_inputs(*writer, record);
+            changes.extend(self.told_of(*writer, of_writer));
+        }
         let mut comparison = Comparison { changes, unsure: VecDeque::new(), partly };
         self.compare_contents(id, &record, &mut comparison);
         let rerun = self.rerun.as_ref()?;
@@ -63,6 +78,34 @@ impl Hub {
         let differs = !changes.is_empty();
         rerun.changes.insert(id, changes);
         Some(differs)
+    }
+
+    /// Of tasks without a file that print for a file: how they ran last; nothing: that is not known. None where neither
+    /// actions nor prerequisites are compared.
+    fn records_upstream(&mut self, id: TaskId) -> Vec<(TaskId, Option<LastRecord>)> {
+        let compares = |rerun: &Rerun| rerun.settings.command || rerun.settings.inputs;
+        if !self.rerun.as_ref().is_some_and(compares) {
+            return Vec::new();
+        }
+        let upstream = self.plain_upstream(id);
+        let record = |writer: TaskId| {
+            let name = Text(self.names.name(writer).to_vec());
+            (writer, self.rerun.as_ref().and_then(|rerun| rerun.records.get(&name).cloned()))
+        };
+        upstream.into_iter().map(record).collect()
+    }
+
+    /// What has changed of a task that prints for the one that is compared.
+    fn told_of(&self, writer: TaskId, changes: Vec<Change>) -> Vec<Change> {
+        let name = self.display_name(writer);
+        let told = |change: Change| Change {
+            detail: Some(match change.detail {
+                Some(detail) => format!("of {name}, which prints for it: {detail}"),
+                None => format!("of {name}, which prints for it"),
+            }),
+            ..change
+        };
+        changes.into_iter().map(told).collect()
     }
 
     /// And whether something of it could not be compared.

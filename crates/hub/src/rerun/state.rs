@@ -1,6 +1,6 @@
 //! What is known for comparisons with earlier runs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use rakuda_core::{Held, TaskId};
@@ -36,6 +36,8 @@ pub(crate) struct Rerun {
     /// `.rakuda`.
     pub(super) root: PathBuf,
     pub(super) records: LastRecords,
+    /// Tasks without a file of which records were looked for, as they print for files.
+    pub(super) read_upstream: BTreeSet<TaskId>,
     pub(super) contents: Contents,
     /// What was found of tasks that are to run again.
     pub(super) changes: BTreeMap<TaskId, Vec<Change>>,
@@ -82,6 +84,7 @@ impl Rerun {
             contents: Contents::new(settings.rerun.content_bytes_max),
             settings: settings.rerun.clone(),
             records: LastRecords::default(),
+            read_upstream: BTreeSet::new(),
             changes: BTreeMap::new(),
             waiting: BTreeMap::new(),
             inputs_of: BTreeMap::new(),

@@ -4,7 +4,7 @@
 use rakuda_core::{Event, NodeId, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::front::ActionOutcome;
-use rakuda_proto::streams::OpeningId;
+use rakuda_proto::streams::{OpeningId, StreamFault};
 
 use super::state::{HeldEnd, Opening, Streams};
 use crate::hub::Hub;
@@ -36,6 +36,7 @@ impl Hub {
         for id in touched {
             self.lose_opening_on(id, node);
         }
+        self.await_no_account_of(node);
     }
 
     fn lose_opening_on(&mut self, id: OpeningId, node: NodeId) {
@@ -63,6 +64,7 @@ impl Hub {
         for id in members {
             self.event(Event::FailureUncharged { id });
         }
+        let fault = StreamFault { words: fault, task: None };
         self.on_streams_over(id, &[], Some(fault));
     }
 }

@@ -8,6 +8,8 @@
 
 mod costs;
 mod edges;
+mod explaining;
+mod interrupted;
 mod losses;
 mod meeting;
 pub(crate) mod network;
@@ -115,7 +117,10 @@ impl Hub {
             opening_of: BTreeMap::new(),
             stages,
             asked: BTreeSet::new(),
+            has_begun: BTreeSet::new(),
             spools: BTreeMap::new(),
+            unread: BTreeSet::new(),
+            interrupted: Vec::new(),
             spools_on: None,
         });
         Ok(())
@@ -198,6 +203,9 @@ impl Hub {
         if self.streams.components[place].opening_of.contains_key(&id) {
             return;
         }
+        if self.streams.components[place].spooled {
+            self.streams.components[place].has_begun.insert(id);
+        }
         self.streams.openings += 1;
         let opening = OpeningId(self.streams.openings);
         let is_spooled = self.streams.components[place].spooled;
@@ -231,6 +239,7 @@ impl Hub {
             }
         };
         let component = &mut self.streams.components[place];
+        component.unread.clear();
         component.opening_of.extend(members.iter().map(|member| (*member, opening)));
         let nodes = opened.iter().map(|(node, ..)| (*node, None)).collect();
         self.note_streams_opened(opening, place, &node_of, &edges, &members);
@@ -250,6 +259,9 @@ impl Hub {
         let opened = Opening {
             component: place,
             nodes,
+            interrupted: BTreeMap::new(),
+            held_by: BTreeMap::new(),
+            stalled: Vec::new(),
             passed: BTreeMap::new(),
             node_of,
             edges,
@@ -258,6 +270,7 @@ impl Hub {
             left: members.into_iter().collect(),
             failed: false,
             is_over: false,
+            took_ns: BTreeMap::new(),
             fault: None,
             ended: BTreeSet::new(),
             held: None,
@@ -295,6 +308,9 @@ impl Hub {
         let opened = Opening {
             component: place,
             nodes: BTreeMap::new(),
+            interrupted: BTreeMap::new(),
+            held_by: BTreeMap::new(),
+            stalled: Vec::new(),
             passed: BTreeMap::new(),
             node_of,
             edges: Edges::default(),
@@ -303,6 +319,7 @@ impl Hub {
             left,
             failed: true,
             is_over: true,
+            took_ns: BTreeMap::new(),
             fault: Some(fault),
             ended: BTreeSet::new(),
             held: None,
@@ -369,10 +386,13 @@ impl Hub {
         let Some(&opening_id) = self.streams.components[place].opening_of.get(&id) else {
             return false;
         };
+        let began = self.run.attempts().get(id).map(|attempt| attempt.began().time.0);
+        let took_ns = began.map_or(0, |began| self.now.time.0.saturating_sub(began));
         let Some(opening) = self.streams.open.get_mut(&opening_id) else { return false };
         if !opening.left.remove(&id) {
             return false;
         }
+        opening.took_ns.insert(id, took_ns);
         let well = outcome == ActionOutcome::Ok && opening.fault.is_none();
         let node = opening.node_of.get(&id).copied();
         let word = StreamRequest::EndMember(opening_id, id.0, well);
@@ -418,6 +438,7 @@ impl Hub {
             }
             self.begin_next_of(opening.component);
         }
+        self.await_accounts(id, opening);
     }
 
     /// The attempt of a member was lost with its node.

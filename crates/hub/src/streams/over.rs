@@ -2,19 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::{NodeId, TaskId};
+use rakuda_core::{Event, GangPhase, NodeId, Output, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::agent::STREAMS_FAILED;
-use rakuda_proto::front::ActionOutcome;
+use rakuda_proto::front::{ActionOutcome, HubMessage};
 use rakuda_proto::journal::{JournalEvent, StreamNote, StreamsEnded, StreamsOpened};
 use rakuda_proto::streams::{
-    EndAccount, HopAccount, OpeningId, StreamAccount, StreamEnd, StreamEvent,
+    EndAccount, HopAccount, OpeningId, StreamAccount, StreamEnd, StreamEvent, StreamFault,
 };
 
-use super::network::Edges;
-use super::network::NotJoined;
+use super::network::{Edge, Edges, NotJoined};
 use super::state::{HeldEnd, Opening};
 use crate::hub::Hub;
+
+/// A member that has failed after its action had ended well.
+struct Culprit {
+    task: TaskId,
+    /// It is tried again.
+    retried: bool,
+}
 
 impl Hub {
     /// What the agent of a node says of streams.
@@ -36,6 +42,11 @@ impl Hub {
                 self.on_node_listens(id, node, (addresses, socket));
             }
             StreamEvent::Dialled(id, edge, why_not) => self.on_dialled(id, edge, node, why_not),
+            StreamEvent::StdoutHeld(id, task, holders) => {
+                self.streams.on_stdout_held(id, TaskId(task), holders);
+            }
+            StreamEvent::Unread(id, name) => self.streams.on_unread(id, node, &name),
+            StreamEvent::Interrupted(id, accounts) => self.on_interrupted(id, node, accounts),
             StreamEvent::Ended(id, accounts, fault) => {
                 self.on_node_over(id, node, accounts, fault);
             }
@@ -44,8 +55,8 @@ impl Hub {
 
     /// Two nodes cannot be joined: the component fails.
     pub(crate) fn on_not_joined(&mut self, (id, why): NotJoined) {
-        let fault = Text::from(format!("could not open its streams: {why}"));
-        self.on_streams_over(id, &[], Some(fault));
+        let fault = format!("could not open its streams: {why}");
+        self.on_streams_over(id, &[], Some(fault.into()));
     }
 
     /// All has gone through on one node, or something is wrong there.
@@ -54,12 +65,15 @@ impl Hub {
         id: OpeningId,
         node: NodeId,
         accounts: Vec<StreamAccount>,
-        fault: Option<Text>,
+        fault: Option<StreamFault>,
     ) {
         if self.on_end_within_change(id, node) {
             return;
         }
-        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        let Some(opening) = self.streams.open.get_mut(&id) else {
+            return self.on_interrupted(id, node, accounts);
+        };
+        opening.interrupted.remove(&node);
         if let Some(told) = opening.nodes.get_mut(&node) {
             *told = Some(accounts);
         }
@@ -78,7 +92,10 @@ impl Hub {
                 let name = &component.streams[number].name;
                 match merged(opening, number, name) {
                     Ok(account) => all.push(account),
-                    Err(why) => wrong = Some(Text::from(why)),
+                    Err(why) => {
+                        all.push(unchecked(opening, number, name));
+                        wrong = Some(StreamFault::from(why));
+                    }
                 }
             }
         }
@@ -91,7 +108,7 @@ impl Hub {
         &mut self,
         id: OpeningId,
         accounts: &[StreamAccount],
-        fault: Option<Text>,
+        fault: Option<StreamFault>,
     ) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
         if opening.is_over {
@@ -100,26 +117,25 @@ impl Hub {
         opening.is_over = true;
         let failed_before = opening.failed;
         opening.failed |= fault.is_some();
+        let (words, culprit) = fault.map(|fault| (fault.words, fault.task.map(TaskId))).unzip();
+        let (fault, culprit) = (words, culprit.flatten().filter(|_| !failed_before));
         opening.fault.clone_from(&fault);
         let held = opening.held.take();
         let left: Vec<TaskId> = opening.left.iter().copied().collect();
         let place = opening.component;
-        self.note_streams_ended(id, accounts, fault.as_ref());
-        self.tell_additions(place, accounts);
         // After the failure of a member, what follows from it is not said.
-        if let Some(fault) = fault.as_ref().filter(|_| !failed_before) {
-            let text = self.with_names(fault);
-            self.warn(&text);
-            // Their commands end, and so their actions do not end well.
-            let running =
-                |task: &TaskId| self.commands.values().any(|command| command.task == Some(*task));
-            let ended: BTreeSet<TaskId> = left.iter().copied().filter(running).collect();
-            if let Some(opening) = self.streams.open.get_mut(&id) {
-                opening.ended = ended;
-            }
-            for task in left {
-                self.signal_commands_of(task);
-            }
+        let text = fault.as_ref().filter(|_| !failed_before).map(|fault| self.with_names(fault));
+        if let Some(text) = &text {
+            self.warn(text);
+        }
+        let culprit = culprit.zip(text.as_ref()).and_then(|(task, text)| self.blame(task, text));
+        if (fault.is_some() || failed_before) && !accounts.is_empty() {
+            self.streams.components[place].interrupted = accounts.to_vec();
+        }
+        self.note_streams_over(id, accounts, fault.as_ref(), culprit.as_ref(), failed_before);
+        self.tell_additions(place, accounts);
+        if text.is_some() && culprit.is_none() {
+            self.end_members(id, left);
         }
         let Some(HeldEnd { task, message, code }) = held else { return };
         self.close_streams(id);
@@ -128,6 +144,38 @@ impl Hub {
             Some(fault) => (ActionOutcome::Failed, self.with_names(&fault).into_bytes()),
         };
         self.on_action_ended(task, outcome, &message, code);
+    }
+
+    /// What a member has printed is no good: it has failed, though its action has ended well. Nothing: its action, or
+    /// what the hub does after it, goes on.
+    fn blame(&mut self, task: TaskId, why: &str) -> Option<Culprit> {
+        let state = self.run.scheduler().task(task).map(|task| task.state);
+        let phase = self.run.scheduler().gang_of(task).map(|gang| gang.phase);
+        let (Some(TaskState::AwaitingPeers { .. }), Some(GangPhase::Begun)) = (state, phase) else {
+            return None;
+        };
+        self.note_spoilt(task, why);
+        self.link.push(&HubMessage::OutputSpoilt { task: task.0, reason: Text::from(why) });
+        let before = self.outputs.len();
+        self.event(Event::OutputSpoilt { id: task });
+        let of_it = self.outputs.iter().skip(before).find_map(|output| match output {
+            Output::AttemptFailed { id, retried, .. } if *id == task => Some(*retried),
+            _ => None,
+        });
+        of_it.map(|retried| Culprit { task, retried })
+    }
+
+    /// The commands of members end, and so their actions do not end well.
+    fn end_members(&mut self, id: OpeningId, left: Vec<TaskId>) {
+        let running =
+            |task: &TaskId| self.commands.values().any(|command| command.task == Some(*task));
+        let ended: BTreeSet<TaskId> = left.iter().copied().filter(running).collect();
+        if let Some(opening) = self.streams.open.get_mut(&id) {
+            opening.ended = ended;
+        }
+        for task in left {
+            self.signal_commands_of(task);
+        }
     }
 
     /// A last line without newline got one: that is said, once for each stream.
@@ -208,19 +256,67 @@ impl Hub {
         self.record.gang_started(self.run.scheduler(), &self.names, &event, &all);
     }
 
-    fn note_streams_ended(
+    /// `has_failed`: one of its members had, before.
+    fn note_streams_over(
         &mut self,
         id: OpeningId,
         accounts: &[StreamAccount],
         fault: Option<&Text>,
+        culprit: Option<&Culprit>,
+        has_failed: bool,
     ) {
-        let event = JournalEvent::StreamsEnded(StreamsEnded {
+        self.note_streams_ended(StreamsEnded {
             time_ns: self.now.journal_ns(),
             opening: id.0,
             streams: accounts.to_vec(),
             fault: fault.cloned(),
+            at_fault: culprit.map(|culprit| culprit.task.0),
+            retried: culprit.is_some_and(|culprit| culprit.retried),
+            interrupted: has_failed && fault.is_none(),
         });
+    }
+
+    pub(super) fn note_streams_ended(&mut self, ended: StreamsEnded) {
+        let event = JournalEvent::StreamsEnded(ended);
         self.record.gang_started(self.run.scheduler(), &self.names, &event, &[]);
+    }
+}
+
+/// What nodes say of a stream, taken together as it is: they have looked at different moments.
+pub(super) fn unchecked(opening: &Opening, number: usize, name: &Text) -> StreamAccount {
+    let own: Vec<&StreamAccount> = opening.told().filter(|account| account.name == *name).collect();
+    let edges = opening.edges.all.iter().zip(0..).filter(|(edge, _)| edge.stream == number);
+    let hops = edges.filter_map(|(edge, index)| {
+        let end = StreamEnd::Hop(index);
+        let sent = own.iter().flat_map(|account| &account.readers).find(|one| one.end == end)?;
+        Some(hop_account(edge, sent, sent.is_special))
+    });
+    let hops = hops.collect();
+    whole(name, &own, hops)
+}
+
+fn hop_account(edge: &Edge, sent: &EndAccount, left: bool) -> HopAccount {
+    HopAccount {
+        from: edge.from.0,
+        to: edge.to.0,
+        line: edge.line,
+        way: edge.way,
+        bytes: sent.bytes,
+        records: sent.records,
+        left,
+    }
+}
+
+/// What the places of a stream say, and what went between them.
+fn whole(name: &Text, own: &[&StreamAccount], hops: Vec<HopAccount>) -> StreamAccount {
+    StreamAccount {
+        name: name.clone(),
+        writers: sum_of_tasks(own.iter().flat_map(|account| &account.writers)),
+        readers: sum_of_tasks(own.iter().flat_map(|account| &account.readers)),
+        memory_bytes_max: own.iter().map(|account| account.memory_bytes_max).sum(),
+        spilled_bytes: own.iter().map(|account| account.spilled_bytes).sum(),
+        spilled_bytes_max: own.iter().map(|account| account.spilled_bytes_max).sum(),
+        hops,
     }
 }
 
@@ -228,11 +324,6 @@ impl Hub {
 /// not give out what went into it, or a reader that did not get what was written.
 fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount, String> {
     let own: Vec<&StreamAccount> = opening.told().filter(|account| account.name == *name).collect();
-    let tasks = |ends: fn(&StreamAccount) -> &[EndAccount]| -> Vec<EndAccount> {
-        sum_of_tasks(own.iter().flat_map(|account| ends(account)))
-    };
-    let writers = tasks(|account| &account.writers);
-    let readers = tasks(|account| &account.readers);
     let mut hops = Vec::new();
     for (edge, index) in opening.edges.all.iter().zip(0..).filter(|(edge, _)| edge.stream == number)
     {
@@ -257,16 +348,10 @@ fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount
                 got.records
             ));
         }
-        hops.push(HopAccount {
-            from: edge.from.0,
-            to: edge.to.0,
-            line: edge.line,
-            way: edge.way,
-            bytes: sent.bytes,
-            records: sent.records,
-            left,
-        });
+        hops.push(hop_account(edge, sent, left));
     }
+    let account = whole(name, &own, hops);
+    let StreamAccount { writers, readers, .. } = &account;
     let written = writers.iter().map(|end| end.bytes + u64::from(end.is_special)).sum::<u64>();
     let records = writers.iter().map(|end| end.records).sum::<u64>();
     let whole = readers.iter().filter(|end| !end.is_special);
@@ -282,18 +367,7 @@ fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount
             ));
         }
     }
-    let memory_bytes_max = own.iter().map(|account| account.memory_bytes_max).sum();
-    let spilled_bytes = own.iter().map(|account| account.spilled_bytes).sum();
-    let spilled_bytes_max = own.iter().map(|account| account.spilled_bytes_max).sum();
-    Ok(StreamAccount {
-        name: name.clone(),
-        writers,
-        readers,
-        memory_bytes_max,
-        spilled_bytes,
-        spilled_bytes_max,
-        hops,
-    })
+    Ok(account)
 }
 
 /// What each task wrote or read, on all the routes that its stream has had.

@@ -284,6 +284,9 @@ mod tests {
         let opening = Opening {
             component: 0,
             nodes: [(OLD, None), (NEW, None)].into(),
+            interrupted: BTreeMap::new(),
+            held_by: BTreeMap::new(),
+            stalled: Vec::new(),
             passed: BTreeMap::new(),
             node_of: [(TaskId(0), OLD)].into(),
             edges,
@@ -292,6 +295,7 @@ mod tests {
             left: BTreeSet::new(),
             failed: false,
             is_over: false,
+            took_ns: BTreeMap::new(),
             fault: None,
             ended: BTreeSet::new(),
             held: None,

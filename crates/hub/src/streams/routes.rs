@@ -87,7 +87,8 @@ impl Opening {
 
     /// Of whom something is told that does not go on from there.
     pub(super) fn told(&self) -> impl Iterator<Item = &StreamAccount> {
-        self.nodes.values().flatten().flatten().chain(&self.routes.earlier)
+        let told = self.nodes.values().flatten().chain(self.interrupted.values());
+        told.flatten().chain(&self.routes.earlier)
     }
 
     /// What is to change now: by stream, how it goes then, and why.

@@ -1,9 +1,10 @@
 //! Says that nothing moves in a cycle of streams. Agents tell which of their places stand still;
 //! `rakuda_core::streams::Stalls` decides what follows.
 
-use rakuda_core::NodeId;
 use rakuda_core::streams::{Stall, Still};
+use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::Text;
+use rakuda_proto::journal::{JournalEvent, StreamsStalled};
 use rakuda_proto::streams::{OpeningId, StalledStream, StillForm};
 
 use super::state::Component;
@@ -42,7 +43,41 @@ impl Hub {
         for stall in opening.stalls.take(graph, &opening.left) {
             let text = self.words_of_stall(place, &stall);
             self.warn(&text);
+            self.note_stall(id, place, &stall);
+            if let Some(opening) = self.streams.open.get_mut(&id) {
+                opening.stalled.retain(|one| one.tasks != stall.tasks);
+                opening.stalled.push(stall);
+            }
         }
+    }
+
+    fn note_stall(&mut self, id: OpeningId, place: usize, stall: &Stall) {
+        let component = &self.streams.components[place];
+        let streams = stall.streams.iter().map(|(stream, still)| StalledStream {
+            name: component.streams[*stream].name.clone(),
+            still: form_of(*still),
+        });
+        let event = JournalEvent::StreamsStalled(StreamsStalled {
+            time_ns: self.now.journal_ns(),
+            opening: id.0,
+            tasks: stall.tasks.iter().map(|task| task.0).collect(),
+            streams: streams.collect(),
+            silence_ns: u64::from(self.settings.stream_stall_ms) * 1_000_000,
+        });
+        self.record.gang_started(self.run.scheduler(), &self.names, &event, &[]);
+    }
+
+    /// In which cycle with a task nothing moves now, in words.
+    pub(crate) fn stall_of(&self, id: TaskId) -> Option<String> {
+        let place = *self.streams.of.get(&id)?;
+        let opening = self.streams.components[place].opening_of.get(&id)?;
+        let opening = self.streams.open.get(opening).filter(|opening| !opening.is_over)?;
+        let holds = |stall: &&Stall| {
+            stall.tasks.contains(&id)
+                && stall.tasks.iter().all(|task| opening.left.contains(task))
+                && stall.streams.iter().all(|(stream, _)| opening.stalls.is_told(*stream))
+        };
+        opening.stalled.iter().find(holds).map(|stall| self.words_of_stall(place, stall))
     }
 
     fn words_of_stall(&self, place: usize, stall: &Stall) -> String {
@@ -75,5 +110,14 @@ fn still_of(form: StillForm) -> Still {
         StillForm::Empty => Still::Empty,
         StillForm::Unread => Still::Unread,
         StillForm::Full => Still::Full,
+    }
+}
+
+fn form_of(still: Still) -> StillForm {
+    match still {
+        Still::Over => StillForm::Over,
+        Still::Empty => StillForm::Empty,
+        Still::Unread => StillForm::Unread,
+        Still::Full => StillForm::Full,
     }
 }

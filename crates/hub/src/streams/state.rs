@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::streams::{LineRates, Stages, Stalls, StreamGraph, Traffic};
-use rakuda_core::{Held, NextAttempt, NodeId, TaskId};
+use rakuda_core::streams::{LineRates, Stages, Stall, Stalls, StreamGraph, Traffic};
+use rakuda_core::{Held, NextAttempt, NodeId, TaskId, Time};
 use rakuda_proto::Text;
 use rakuda_proto::front::StreamDefinition;
-use rakuda_proto::streams::{OpeningId, StreamAccount, StreamEnd, StreamPassed, StreamPlan};
+use rakuda_proto::streams::{
+    OpeningId, StdoutHolder, StreamAccount, StreamEnd, StreamPassed, StreamPlan,
+};
 
 use super::costs::MessageCosts;
 use super::network::{Edges, NotJoined};
@@ -22,6 +24,8 @@ pub(crate) struct Streams {
     pub(super) begun: BTreeSet<usize>,
     /// Those that are open: whose.
     pub(super) open: BTreeMap<OpeningId, Opening>,
+    /// Those that were closed before their end, until all nodes have told what had gone through.
+    pub(super) closing: BTreeMap<OpeningId, Closing>,
     pub(super) openings: u32,
     /// What hosts need to connect to one another.
     pub(super) network: super::network::Network,
@@ -48,9 +52,15 @@ pub(super) struct Component {
     pub(super) stages: Stages<NextAttempt>,
     /// Of `stages`: those whose turn the core knows of, and has no room for yet.
     pub(super) asked: BTreeSet<TaskId>,
+    /// Of a spooled one: members whose action has begun, in any attempt.
+    pub(super) has_begun: BTreeSet<TaskId>,
     /// By member: the opening that has written its spool last. Whoever writes has a spool of its own: one that was
     /// given up with its node may be written on.
     pub(super) spools: BTreeMap<TaskId, OpeningId>,
+    /// Writers whose pipes were closed, as all readers had left before the end; of the last attempt.
+    pub(super) unread: BTreeSet<TaskId>,
+    /// What had gone through its streams when an attempt of it came to nothing, the last one.
+    pub(super) interrupted: Vec<StreamAccount>,
     /// Where its spools are, if no other node can read them.
     pub(super) spools_on: Option<NodeId>,
 }
@@ -63,6 +73,12 @@ pub(super) struct Opening {
     pub(super) component: usize,
     /// By node with a place of a stream: what it has told of what went through; nothing: it has not yet.
     pub(super) nodes: BTreeMap<NodeId, Option<Vec<StreamAccount>>>,
+    /// By node that has told nothing else: what had gone through when it heard that a member has failed.
+    pub(super) interrupted: BTreeMap<NodeId, Vec<StreamAccount>>,
+    /// By member that has ended and whose stdout is held: by whom, as far as that can be seen.
+    pub(super) held_by: BTreeMap<TaskId, Vec<StdoutHolder>>,
+    /// Cycles of which it was told that nothing moves in them.
+    pub(super) stalled: Vec<Stall>,
     /// By node: what has gone in there so far.
     pub(super) passed: BTreeMap<NodeId, Vec<StreamPassed>>,
     /// By member: its node.
@@ -79,12 +95,21 @@ pub(super) struct Opening {
     pub(super) failed: bool,
     /// The agent has told what went through.
     pub(super) is_over: bool,
+    /// By member whose action has ended well: how long it took.
+    pub(super) took_ns: BTreeMap<TaskId, u64>,
     /// Why it failed by itself.
     pub(super) fault: Option<Text>,
     /// Members whose commands were ended because of that.
     pub(super) ended: BTreeSet<TaskId>,
     /// The end of the last member, until the accounts are there.
     pub(super) held: Option<HeldEnd>,
+}
+
+/// Streams whose members have all ended, one of them not well.
+pub(super) struct Closing {
+    pub(super) opening: Opening,
+    /// What nodes have not told by then is not waited for.
+    pub(super) until: Time,
 }
 
 /// The end of an action that waits.
@@ -111,6 +136,13 @@ impl Streams {
         let opening = self.component_of(id)?.opening_of.get(&id)?;
         let opening = self.open.get(opening).filter(|opening| opening.ended.contains(&id))?;
         opening.fault.as_ref()
+    }
+
+    /// Where the action of a task of an open stream was, and how long it took.
+    pub fn end_of(&self, id: TaskId) -> Option<(NodeId, u64)> {
+        let opening = self.component_of(id)?.opening_of.get(&id)?;
+        let opening = self.open.get(opening)?;
+        Some((*opening.node_of.get(&id)?, *opening.took_ns.get(&id)?))
     }
 
     /// `FILE:LINE` of the first stream that joins a task to others.

@@ -22,6 +22,19 @@ impl Streams {
         self.component_of(id).is_some_and(|component| component.spooled)
     }
 
+    /// Those that write for a task that runs when its turn has come.
+    pub fn sources_of(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
+        let component = self.component_of(id).filter(|component| component.spooled);
+        component.into_iter().flat_map(move |component| component.stages.sources(id)).copied()
+    }
+
+    /// Whether a task that the core has begun has begun its action, in this attempt or an earlier one: who waits for
+    /// its turn has not.
+    pub fn has_begun(&self, id: TaskId) -> bool {
+        let has = |component: &Component| !component.spooled || component.has_begun.contains(&id);
+        self.component_of(id).is_none_or(has)
+    }
+
     /// Of a task that waits for its turn: those that write for it and have not ended well; none: it waits for room.
     pub fn waits_for(&self, id: TaskId) -> Option<Vec<TaskId>> {
         let stages = &self.component_of(id)?.stages;

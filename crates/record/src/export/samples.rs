@@ -337,6 +337,9 @@ pub(super) fn with_streams() -> Run {
         opening: 0,
         streams: vec![account("lines", 1, &[0, 2], 4_096), account("back", 0, &[1], 16)],
         fault: None,
+        at_fault: None,
+        retried: false,
+        interrupted: false,
     }));
     for (number, bytes) in [(0, None), (1, None), (2, Some(30))] {
         builder.end(number, Outcome::Done, 41, bytes);

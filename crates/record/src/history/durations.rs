@@ -138,6 +138,9 @@ impl DurationTable {
 pub struct Durations {
     /// By name, of the newest run that was asked for exact targets.
     targets: HashMap<Text, u64>,
+    /// Likewise of those that ran with others of a gang: cores that these asked for, for each that there was,
+    /// thousandths.
+    shared_milli: HashMap<Text, u64>,
     rules: HashMap<Text, Moments>,
     patterns: HashMap<Text, Moments>,
 }
@@ -183,12 +186,25 @@ impl Durations {
         run: &RunFolder,
         wanted: impl Fn(&Text) -> bool,
     ) -> Result<(), ReadError> {
-        let events = Wanted::TASK_DEFINED.and(Wanted::ATTEMPT_STARTED).and(Wanted::ATTEMPT_ENDED);
+        let events = Wanted::TASK_DEFINED
+            .and(Wanted::GANG_STARTED)
+            .and(Wanted::ATTEMPT_STARTED)
+            .and(Wanted::ATTEMPT_ENDED);
         let mut names = HashMap::new();
         let mut started = HashMap::new();
         read_wanted(run.open_journal()?, events, |event, _| match event {
             JournalEvent::TaskDefined(defined) if wanted(&defined.name) => {
                 names.insert(defined.task, defined.name);
+            }
+            JournalEvent::GangStarted(gang) => {
+                let milli = match gang.cores {
+                    Some(cores) => cores.asked.saturating_mul(1_000) / cores.there.max(1),
+                    None if gang.oversubscribed => 0,
+                    None => 1_000,
+                };
+                for name in gang.tasks.iter().filter_map(|task| names.get(task)) {
+                    self.shared_milli.insert(Text::clone(name), milli);
+                }
             }
             JournalEvent::AttemptStarted(attempt) if names.contains_key(&attempt.task) => {
                 started.insert(attempt.task, attempt.time_ns);
@@ -205,6 +221,13 @@ impl Durations {
             _ => {}
         })?;
         Ok(())
+    }
+
+    /// How many cores were asked for, for each that there was, thousandths, where the task `name` ran with others of a
+    /// gang and its estimate rests on that; 0: not known.
+    pub fn shared_milli(&self, name: &Text) -> u64 {
+        let known = self.shared_milli.get(name).filter(|_| self.targets.contains_key(name));
+        known.copied().unwrap_or(0)
     }
 
     /// How long the task `name` will take, whose action stands at `location`. None: nothing like it

@@ -3,12 +3,15 @@
 use rakuda_proto::streams::{HopAccount, LineKind};
 use serde_json::{Map, Value, json};
 
+use crate::report::text::most_shared;
 use crate::report::{Report, failures, node_name, sync};
 use crate::summary::io::Cache;
 use crate::summary::placements::Placement;
 use crate::summary::seconds;
 use crate::summary::stats::Distribution;
-use crate::summary::streams::{Copies, StreamFate, StreamSide, StreamSummary, streams};
+use crate::summary::streams::{
+    Copies, StreamFate, StreamSide, StreamStall, StreamSummary, streams,
+};
 use crate::summary::tables::{GroupSummary, NodeSummary, Usage};
 
 /// Version of the fields.
@@ -80,6 +83,9 @@ pub fn summary(report: &Report) -> Value {
         let shared = run.gangs.iter().filter(|gang| gang.oversubscribed).count();
         put(fields, "gangs_begun", Some(run.gangs.len()));
         put(fields, "gangs_oversubscribed", Some(shared));
+        let most = most_shared(run);
+        put(fields, "gangs_cores_asked", most.map(|cores| cores.asked));
+        put(fields, "gangs_cores_there", most.map(|cores| cores.there));
     }
     put(fields, "metadata_ops_per_task", summary.metadata_ops_per_task(run));
     put(fields, "run_file_system_ops_per_task", summary.run_file_system_ops_per_task(run));
@@ -131,6 +137,18 @@ fn stream(report: &Report, stream: &StreamSummary) -> Value {
     });
     if let Some(fault) = fault {
         object["fault"] = fault.as_str().into();
+    }
+    if !stream.stalls.is_empty() {
+        let stall = |stall: &StreamStall| {
+            let tasks: Vec<String> = stall.tasks.iter().map(|task| report.name(*task)).collect();
+            json!({
+                "time_ns": stall.time_ns,
+                "silence_ns": stall.silence_ns,
+                "tasks": tasks,
+                "still": stall.still,
+            })
+        };
+        object["stalls"] = stream.stalls.iter().map(stall).collect();
     }
     if let Some(route) = &stream.route {
         object["route"] = json!(route);

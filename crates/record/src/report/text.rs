@@ -2,17 +2,19 @@
 
 use std::fmt::Write as _;
 
+use rakuda_proto::journal::SharedCores;
 use rakuda_proto::memory;
 use rakuda_proto::streams::{
     EndAccount, HopAccount, HopWay, LineKind, RouteCost, RouteKind, RouteWish, StreamRoute,
 };
 
 use crate::printable::{cut_middle, printable};
-use crate::report::format::{bytes, count, counted, counted_u64, percent, seconds};
+use crate::report::format::{bytes, count, count_u64, counted, counted_u64, percent, seconds};
 use crate::report::{Failure, Report, failures, node_name, sync};
+use crate::run::Run;
 use crate::summary::curve::{BINS, Curve};
 use crate::summary::seconds as of_ns;
-use crate::summary::streams::{StreamFate, StreamSummary, streams as summed};
+use crate::summary::streams::{StreamFate, StreamStall, StreamSummary, streams as summed};
 use crate::summary::tables::GroupSummary;
 use crate::words::duration_in_words;
 
@@ -24,6 +26,8 @@ const LABEL: usize = 32;
 const WORDS: usize = 80;
 /// Rows of a table.
 const ROWS: usize = 20;
+/// Tasks of a cycle that are named.
+const STALLED: usize = 10;
 /// Tasks of the critical path, from its end.
 const PATH: usize = 12;
 
@@ -52,6 +56,10 @@ fn streams(out: &mut String, report: &Report) {
         let (total, records) = (bytes(stream.bytes()), counted_u64(stream.records(), "record"));
         let ends = shown(&ends_words(&stream));
         let _ = writeln!(out, "\nstream {}: {total}, {records}, {ends}", shown(&stream.name));
+        for stall in stream.stalls.iter().take(ROWS) {
+            let _ = writeln!(out, "  {}", shown(&stall_words(report, &stream, stall)));
+        }
+        more(out, stream.stalls.len(), ROWS.min(stream.stalls.len()), "stalls");
         for (word, sides) in [("from", &stream.writers), ("to", &stream.readers)] {
             for side in sides.iter().take(ROWS) {
                 let name = shown(&report.name(side.task));
@@ -95,6 +103,24 @@ fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
         let _ = writeln!(out, "  {} -> {}: {size}, {records}{note}", shown(&from), shown(&to));
     }
     more(out, stream.hops.len(), ROWS.min(stream.hops.len()), "edges");
+}
+
+/// That a cycle with a stream stood still, and when.
+pub fn stall_words(report: &Report, stream: &StreamSummary, stall: &StreamStall) -> String {
+    let names: Vec<String> = stall.tasks.iter().take(STALLED).map(|id| report.name(*id)).collect();
+    let more = match stall.tasks.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let after = stall.time_ns.saturating_sub(report.run.started.time_ns);
+    format!(
+        "stood still {} after the begin: no byte had moved for {} in the cycle of tasks {}{more}: {} {}",
+        duration_in_words(after),
+        duration_in_words(stall.silence_ns),
+        names.join(", "),
+        stream.name,
+        stall.words()
+    )
 }
 
 /// How what went into a stream and what came out of it are to each other.
@@ -293,8 +319,32 @@ pub fn gangs_line(report: &Report) -> Option<String> {
     match (gangs.len(), shared) {
         (0, _) => None,
         (_, 0) => Some(begun),
-        (_, shared) => Some(format!("{begun}, {} of them oversubscribed", count(shared))),
+        (_, shared) => {
+            let most = most_shared(report.run);
+            let most = most.map(|cores| format!(" ({})", shared_words(cores, shared > 1)));
+            let most = most.unwrap_or_default();
+            Some(format!("{begun}, {} of them oversubscribed{most}", count(shared)))
+        }
     }
+}
+
+/// The cores of the gang that had least of what it asked for; none: none was oversubscribed, or it is not known how
+/// much.
+pub fn most_shared(run: &Run) -> Option<SharedCores> {
+    let all = run.gangs.iter().filter_map(|gang| gang.cores);
+    all.max_by(|one, other| {
+        let share = |a: &SharedCores, b: &SharedCores| u128::from(a.asked) * u128::from(b.there);
+        share(one, other).cmp(&share(other, one))
+    })
+}
+
+fn shared_words(cores: SharedCores, of_several: bool) -> String {
+    let most = if of_several { "at most " } else { "" };
+    format!(
+        "{most}{} asked for, {} there",
+        counted_u64(cores.asked, "core"),
+        count_u64(cores.there)
+    )
 }
 
 /// `12.3 s`; of a run that was cut off, nobody knows when, `at least 12.3 s`.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_proto::Text;
-use rakuda_proto::streams::{EndAccount, HopAccount, LineKind, StreamEnd, StreamRoute};
+use rakuda_proto::streams::{EndAccount, HopAccount, LineKind, StillForm, StreamEnd, StreamRoute};
 
 use crate::run::{Run, Streams};
+use crate::words::with_name;
 
 /// One end of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,10 +25,36 @@ pub enum StreamFate {
     Well,
     /// With something wrong, in words for people.
     Fault(String),
-    /// It was closed before its end: a member failed, was lost, or the run was stopped.
+    /// It was closed before its end: a member failed, was lost, or the run was stopped. What had gone through by then
+    /// stands there, where it was told.
     Closed,
     /// It has not ended, and the run goes on.
     Open,
+}
+
+/// No byte had moved in a cycle of streams for some time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamStall {
+    /// When that was told, ns since 1970.
+    pub time_ns: i64,
+    /// For how long, ns.
+    pub silence_ns: u64,
+    /// The tasks of the cycle.
+    pub tasks: Vec<u32>,
+    /// How the stream was.
+    pub still: StillForm,
+}
+
+impl StreamStall {
+    /// How the stream was, in words that follow its name.
+    pub fn words(&self) -> &'static str {
+        match self.still {
+            StillForm::Over => "is over",
+            StillForm::Empty => "is empty",
+            StillForm::Unread => "has bytes that are not read",
+            StillForm::Full => "is full",
+        }
+    }
 }
 
 /// One stream.
@@ -55,6 +82,8 @@ pub struct StreamSummary {
     pub route: Option<StreamRoute>,
     /// How they went before, in that opening.
     pub routes_before: Vec<StreamRoute>,
+    /// Times in which a cycle with it stood still, in all openings.
+    pub stalls: Vec<StreamStall>,
 }
 
 /// Copies over lines of one kind.
@@ -138,6 +167,7 @@ pub fn streams(run: &Run) -> Vec<StreamSummary> {
             stream.routes_before = note.route.clone().into_iter().collect();
             stream.routes_before.extend(changes.map(|change| change.route.clone()));
             stream.route = stream.routes_before.pop();
+            stream.stalls.extend(stalls_of(one, &note.name));
             let mut has_part = false;
             for (sides, tasks) in [(&mut *writers, &note.writers), (&mut *readers, &note.readers)] {
                 for task in tasks {
@@ -179,9 +209,22 @@ pub fn streams(run: &Run) -> Vec<StreamSummary> {
     found.into_values().map(whole).collect()
 }
 
+fn stalls_of(one: &Streams, name: &Text) -> impl Iterator<Item = StreamStall> {
+    one.stalled.iter().filter_map(|event| {
+        let stream = event.streams.iter().find(|stream| stream.name == *name)?;
+        Some(StreamStall {
+            time_ns: event.time_ns,
+            silence_ns: event.silence_ns,
+            tasks: event.tasks.clone(),
+            still: stream.still,
+        })
+    })
+}
+
 fn fate(run: &Run, one: &Streams) -> StreamFate {
     match &one.ended {
         Some(ended) => match &ended.fault {
+            None if ended.interrupted => StreamFate::Closed,
             Some(fault) => StreamFate::Fault(with_names(run, &fault.to_display())),
             None => StreamFate::Well,
         },
@@ -192,15 +235,10 @@ fn fate(run: &Run, one: &Streams) -> StreamFate {
 
 /// What an agent says of a fault, with the name of the task in the place of `task N`.
 fn with_names(run: &Run, text: &str) -> String {
-    let Some((before, after)) = text.split_once("task ") else { return text.to_owned() };
-    let digits = after.bytes().take_while(u8::is_ascii_digit).count();
-    let number = after[..digits].parse::<usize>().ok();
-    match number.and_then(|number| run.tasks.get(number)?.as_ref()) {
-        Some(task) => {
-            format!("{before}task {}{}", task.defined.name.to_display(), &after[digits..])
-        }
-        None => text.to_owned(),
-    }
+    with_name(text, |number| {
+        let task = run.tasks.get(usize::try_from(number).ok()?)?.as_ref()?;
+        Some(task.defined.name.to_display())
+    })
 }
 
 /// A stream of a run that may go on.
@@ -247,7 +285,8 @@ pub fn stream_states(run: &Run) -> Vec<StreamState> {
             (state.writers, state.readers) = (note.writers.len(), note.readers.len());
         }
     }
-    let told = |stream: &StreamSummary| !matches!(stream.fate, StreamFate::Fault(_));
+    let told =
+        |stream: &StreamSummary| !matches!(stream.fate, StreamFate::Fault(_) | StreamFate::Closed);
     for summary in streams(run).into_iter().filter(told) {
         if let Some(state) = states.get_mut(&summary.name) {
             (state.bytes, state.records) = (summary.bytes(), summary.records());
@@ -324,6 +363,9 @@ mod tests {
                 hops: Vec::new(),
             }],
             fault: fault.map(Text::from),
+            at_fault: None,
+            retried: false,
+            interrupted: false,
         })
     }
 

@@ -7,7 +7,7 @@ use rakuda_proto::streams::LineKind;
 use crate::report::format::{bytes, count_u64, counted_u64};
 use crate::report::html::tables::{END, cell, cut, first, head};
 use crate::report::plot::escape;
-use crate::report::text::{costs_words, end_note, ends_words, route_words, way_note};
+use crate::report::text::{costs_words, end_note, ends_words, route_words, stall_words, way_note};
 use crate::report::{Report, node_name};
 use crate::summary::streams::{StreamFate, StreamSummary, streams};
 
@@ -30,6 +30,13 @@ pub fn section(body: &mut String, report: &Report) {
             escape(&stream.name),
             ends_span(stream)
         );
+        for stall in first(&stream.stalls) {
+            let _ = write!(
+                body,
+                "<p class=\"bad\">It {}.</p>",
+                escape(&stall_words(report, stream, stall))
+            );
+        }
         ends_table(body, report, stream, index);
         hops(body, report, stream, index);
     }

@@ -1,0 +1,179 @@
+//! Who keeps the stdout of tasks that have ended, so that their readers wait: processes that their commands have left.
+//!
+//! Looks at those that this user may look at. What follows from it is not known here.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use rakuda_core::Time;
+use rakuda_proto::Text;
+use rakuda_proto::streams::StdoutHolder;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// From the end of a task to the first look, and so long at least between two: most that is left ends soon.
+const WAIT_NS: u64 = 1_000_000_000;
+/// Maximum time between two looks, each of which comes after twice the time of the one before.
+const WAIT_NS_MAX: u64 = 30_000_000_000;
+/// Maximum processes that are told of a task.
+const TOLD_MAX: usize = 4;
+/// Maximum bytes that are told of a command.
+const COMMAND_BYTES_MAX: usize = 200;
+/// Of the flags in `/proc/PID/fdinfo/FD`, octal: those that say whether it is open for reading or writing, or both.
+const ACCESS: u32 = 0o3;
+
+/// What is known of one task.
+#[derive(Debug)]
+struct Watch {
+    due: Time,
+    wait_ns: u64,
+    told: Option<Vec<StdoutHolder>>,
+}
+
+/// By task that has ended and whose stdout is held.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    watches: BTreeMap<u32, Watch>,
+}
+
+impl Holders {
+    /// Looks, where that is due, at those whose stdout is held, by the reading ends of their pipes. Returns what is new
+    /// of them; nothing of one: nobody holds it any more.
+    pub fn look<'fd>(
+        &mut self,
+        now: Time,
+        held: impl Iterator<Item = (u32, BorrowedFd<'fd>)>,
+    ) -> Vec<(u32, Option<Vec<StdoutHolder>>)> {
+        let held: BTreeMap<u32, BorrowedFd<'_>> = held.collect();
+        let mut news = Vec::new();
+        self.watches.retain(|task, watch| {
+            let is_held = held.contains_key(task);
+            if !is_held && watch.told.is_some() {
+                news.push((*task, None));
+            }
+            is_held
+        });
+        for (task, pipe) in held {
+            let first = || Watch { due: Time(now.0 + WAIT_NS), wait_ns: WAIT_NS, told: None };
+            let watch = self.watches.entry(task).or_insert_with(first);
+            if now < watch.due {
+                continue;
+            }
+            watch.wait_ns = (watch.wait_ns * 2).min(WAIT_NS_MAX);
+            watch.due = Time(now.0 + watch.wait_ns);
+            // What the last of them has left in the pipe waits for room, and nobody holds that.
+            let found = (!is_hung_up(pipe)).then(|| writers_of(pipe));
+            if watch.told != found {
+                watch.told.clone_from(&found);
+                news.push((task, found));
+            }
+        }
+        news
+    }
+
+    /// When to look next.
+    pub fn due(&self) -> Option<Time> {
+        self.watches.values().map(|watch| watch.due).min()
+    }
+}
+
+/// Whether nobody can write into a pipe any more, of which one end is given.
+fn is_hung_up(pipe: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
+}
+
+/// Processes that may write into a pipe, of which one end is given; the first few, by number.
+fn writers_of(pipe: BorrowedFd<'_>) -> Vec<StdoutHolder> {
+    let Ok(stat) = rustix::fs::fstat(pipe) else { return Vec::new() };
+    let name = format!("pipe:[{}]", stat.st_ino);
+    let own = std::process::id();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut numbers: Vec<u32> =
+        numbers.filter(|number| *number != own && writes_into(*number, Path::new(&name))).collect();
+    numbers.sort_unstable();
+    numbers.truncate(TOLD_MAX);
+    numbers
+        .into_iter()
+        .map(|process| StdoutHolder { process, command: command_of(process) })
+        .collect()
+}
+
+/// Whether a process has something of this name open for writing.
+fn writes_into(process: u32, name: &Path) -> bool {
+    let Ok(files) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    files.flatten().any(|file| {
+        std::fs::read_link(file.path()).is_ok_and(|target| target == name)
+            && may_write(process, &file.file_name().to_string_lossy())
+    })
+}
+
+fn may_write(process: u32, file: &str) -> bool {
+    let told = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{file}"));
+    let told = told.unwrap_or_default();
+    let flags = told.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & ACCESS != 0)
+}
+
+/// The words of a process; of one that has none its name.
+fn command_of(process: u32) -> Text {
+    let mut words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    while words.last() == Some(&0) {
+        words.pop();
+    }
+    for byte in &mut words {
+        if *byte == 0 {
+            *byte = b' ';
+        }
+    }
+    if words.is_empty() {
+        words = std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default();
+        words.truncate(words.trim_ascii_end().len());
+    }
+    words.truncate(COMMAND_BYTES_MAX);
+    Text(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn it_is_told_who_holds_a_pipe_for_writing_and_when_nobody_does_any_more() {
+        let (reading, writing) = rustix::pipe::pipe().unwrap();
+        let start = || {
+            #[expect(clippy::disallowed_methods, reason = "what commands leave is a process")]
+            let mut command = std::process::Command::new("sleep");
+            command.arg("600").stdout(writing.try_clone().unwrap());
+            command
+        };
+        let mut child = start().spawn().unwrap();
+        let mut holders = Holders::default();
+        let look = |holders: &mut Holders, now, is_held: bool| {
+            holders.look(Time(now), is_held.then(|| (7, reading.as_fd())).into_iter())
+        };
+        assert_eq!(look(&mut holders, 0, true), []);
+        assert_eq!(holders.due(), Some(Time(WAIT_NS)));
+        // This process holds both ends, and is not told.
+        let holder = StdoutHolder { process: child.id(), command: Text::from("sleep 600") };
+        // Between fork and exec it has the words of this process.
+        let mut told = look(&mut holders, WAIT_NS, true);
+        let mut now = WAIT_NS;
+        while told != [(7, Some(vec![holder.clone()]))] {
+            now = holders.due().unwrap().0;
+            told = look(&mut holders, now, true);
+        }
+        assert_eq!(look(&mut holders, now + 1, true), []);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        now = holders.due().unwrap().0;
+        assert_eq!(look(&mut holders, now, true), [(7, Some(Vec::new()))]);
+        assert_eq!(look(&mut holders, now, false), [(7, None)]);
+        assert_eq!(holders.due(), None);
+    }
+}
