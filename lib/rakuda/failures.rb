@@ -6,9 +6,24 @@
 module Rakuda
   # Exceptions by number of the task.
   class Failures
-    # @return [String] first line of an exception's message, in UTF-8
+    # What is said of a rule that applies to what nobody knows how to build.
+    RULE_APPLIES = "the rule applies to"
+
+    # @param rules [Array<RakeBridge::ShortRule>]
+    # @return [Array<String>] a line for each: where it stands, and which of its sources are missing
+    def self.of_rules(rules)
+      rules.reject { |rule| rule.missing.empty? }.map do |rule|
+        what = rule.missing.size == 1 ? "its source" : "its sources"
+        end_of_it = "; no task and no rule makes #{rule.hopeless.size == 1 ? "it" : "them"}" if rule.hopeless == rule.missing
+        "#{rule.place || "?"}: #{RULE_APPLIES} '#{rule.name}', but #{what} #{rule.missing.map { |name| "'#{name}'" }.join(", ")} " \
+          "#{rule.missing.size == 1 ? "does" : "do"} not exist#{end_of_it}"
+      end
+    end
+
+    # @return [String] first line of an exception's message, in UTF-8, with what is said of rules
     def self.first_line(exception)
-      line = exception.message.to_s.lines.first.to_s.chomp
+      first, *others = exception.message.to_s.lines(chomp: true)
+      line = [first, *others.select { |other| other.include?(RULE_APPLIES) }].join("; ")
       line = exception.class.name if line.empty?
       line.dup.force_encoding(Encoding::UTF_8).scrub
     end

@@ -11,6 +11,17 @@ module Rakuda
     # The scope of a task outside all namespaces.
     TOP_SCOPE = Rake::Scope::EMPTY
 
+    # Maximum number of rules that are looked at to say why none makes a file, and, as in rake, of rules behind each other.
+    SHORT_RULES_MAX = 5
+    RULE_LEVELS_MAX = 16
+
+    # A rule that applies to a name, but cannot make it.
+    # @!attribute place [String, nil] `FILE:LINE`
+    # @!attribute name [String] of what it would make
+    # @!attribute missing [Array<String>] sources that are not there, and that nothing makes
+    # @!attribute hopeless [Array<String>] those among them to which no rule applies either
+    ShortRule = Struct.new(:place, :name, :missing, :hopeless)
+
     # In front of Rake::Task.
     module TaskHooks
       # Number of the task in the plan; nil: not planned; negative: on the stack of that walk.
@@ -112,6 +123,23 @@ module Rakuda
       # @return [Boolean] whether a rule may give an action to a task of this name
       def rule_matches?(application, name)
         application.instance_variable_get(:@rules).any? { |pattern,| pattern&.match?(name) }
+      end
+
+      # Why no rule makes what is called so: those that apply to the name, each with the sources that it lacks, and then
+      # those that apply to these sources.
+      # @return [Array<ShortRule>] at most SHORT_RULES_MAX
+      def short_rules(application, name, level = 0)
+        return [] if level >= RULE_LEVELS_MAX
+
+        applying = application.instance_variable_get(:@rules).select { |pattern,| pattern&.match?(name) }
+        applying.first(SHORT_RULES_MAX).flat_map do |rule|
+          missing = application.send(:make_sources, name, rule[0], rule[2]).map(&:to_s).reject do |source|
+            File.exist?(source) || Rake::Task.task_defined?(source) || application.enhance_with_matching_rule(source)
+          end
+          behind = missing.map { |source| short_rules(application, source, level + 1) }
+          hopeless = missing.select.with_index { |_source, index| behind[index].empty? }
+          [ShortRule.new(application.rule_place(rule), name, missing, hopeless), *behind.flatten(1)]
+        end.first(SHORT_RULES_MAX)
       end
 
       # Rake's `lookup_prerequisite`, with nil in place of an exception (whose text is dear to make).
