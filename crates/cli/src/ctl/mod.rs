@@ -34,6 +34,7 @@ mod sync;
 mod text;
 mod top;
 mod ui;
+mod waiting;
 mod which_run;
 mod why;
 

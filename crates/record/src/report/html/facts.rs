@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::report::format::{bytes, count, counted, percent, seconds, time};
 use crate::report::plot::escape;
-use crate::report::text::{gangs_line, makespan, tasks_line};
+use crate::report::text::{gangs_line, makespan, tasks_parts};
 use crate::report::{Report, sync};
 use crate::summary::seconds as of_ns;
 use crate::summary::streams::streams;
@@ -60,15 +60,20 @@ fn card(head: &mut String, name: &str, value: &str, more: &str) {
 fn cards(head: &mut String, report: &Report) {
     let summary = report.summary;
     *head += "<dl class=\"cards\">";
-    let more = match (summary.end_known, report.run.alive) {
-        (false, _) => "up to its last event",
-        (_, true) => "so far",
-        _ => "",
+    let more = match (summary.end_known, report.run.alive, &report.run.ended) {
+        (false, ..) => "up to its last event".to_owned(),
+        (_, true, _) => "so far".to_owned(),
+        (.., Some(ended)) => {
+            let took = of_ns(ended.time_ns.saturating_sub(report.run.started.time_ns));
+            format!("the run took {}, with planning", seconds(took))
+        }
+        _ => String::new(),
     };
-    card(head, "Makespan", &makespan(report), more);
-    let line = tasks_line(report);
-    let parts = line.split_once(": ").map_or("", |(_, parts)| parts);
-    card(head, "Tasks", &count(summary.counts.tasks), parts);
+    card(head, "Makespan", &makespan(report), &more);
+    let (parts, beside) = tasks_parts(report);
+    let parts: Vec<String> = [Some(parts), beside].into_iter().flatten().collect();
+    let parts = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+    card(head, "Tasks", &count(summary.counts.tasks), &parts);
     utilisation(head, report);
     critical(head, report);
     let retries = match summary.retries() {

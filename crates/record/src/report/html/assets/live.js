@@ -95,7 +95,7 @@
     card("Failed", many(status.failed), status.abandoned ? many(status.abandoned) + " not run because of them" : "");
     card("Rate", status.rate_per_s.toFixed(1) + "/s", "tasks done, lately");
     card("Left", ...left());
-    card("Since the start", seconds(now_s()), "");
+    card("Makespan", seconds(now_s()), "so far");
     cards.get("Failed")[0].classList.toggle("bad", status.failed > 0);
     const bar = byId("bar");
     bar.setAttribute("aria-valuenow", status.done);
@@ -531,7 +531,7 @@
   const ticking = setInterval(() => {
     if (!status || document.hidden) return;
     now.later();
-    card("Since the start", seconds(now_s()), "");
+    card("Makespan", seconds(now_s()), "so far");
   }, 1000);
 
   // ---- what is told
