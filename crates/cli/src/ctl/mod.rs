@@ -17,6 +17,7 @@ mod live_nodes;
 mod log;
 mod manual;
 mod nodes;
+mod overview;
 mod place;
 mod provide;
 mod recorded_why;
@@ -44,7 +45,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rakuda_record::folder::FolderError;
 
 use place::Place;
@@ -93,7 +94,7 @@ struct Ctl {
     question: Question,
 }
 
-/// The subcommands, in the order of `--help`.
+/// The subcommands, in the order of the manual page; `--help` has them in groups ([`overview`]).
 #[derive(Subcommand)]
 enum Question {
     Runs(runs::Runs),
@@ -147,7 +148,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     if words.get(1).is_some_and(|word| word == completion::WORD) {
         return completion::run(Ctl::command(), &words[2..]);
     }
-    let ctl = match Ctl::try_parse_from(words) {
+    let matches = overview::grouped(Ctl::command()).try_get_matches_from(words);
+    let ctl = match matches.and_then(|matches| Ctl::from_arg_matches(&matches)) {
         Ok(ctl) => ctl,
         Err(error) => return explain_usage(&error),
     };
