@@ -642,6 +642,7 @@ module Rakuda
     # @return [Hash] settings of the message Hello
     def hello
       check_record
+      nodes.without_effect.each { |line| $stderr.puts "#{name}: #{line}" }
       serial = serial? || options.dryrun
       {
         "jobs" => jobs, "oversubscribe" => configuration.on?("OVERSUBSCRIBE"),

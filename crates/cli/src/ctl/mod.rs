@@ -188,8 +188,31 @@ fn explain_usage(error: &clap::Error) -> ExitCode {
         crate::complain(&text);
         return ExitCode::from(USAGE);
     }
-    crate::complain(&format!("rakudactl: {}; `rakudactl --help` explains\n", one_line(&text)));
+    let line = in_words_of_people(&one_line(&text));
+    crate::complain(&format!("rakudactl: {line}; `{} --help` explains\n", command_of(&text)));
     ExitCode::from(USAGE)
+}
+
+/// The subcommand of which clap tells the usage, with the program; else the program.
+fn command_of(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let words = usage.unwrap_or_default().split_whitespace();
+    let words: Vec<&str> = words
+        .take_while(|word| word.starts_with(|first: char| first.is_ascii_lowercase()))
+        .take(2)
+        .collect();
+    if words.is_empty() { "rakudactl".to_owned() } else { words.join(" ") }
+}
+
+/// Without the words of programmers for numbers that are none, or too large.
+fn in_words_of_people(line: &str) -> String {
+    let line = line.replace("invalid digit found in string", "expected a whole number");
+    let Some((before, range)) = line.split_once(" is not in ") else { return line };
+    let (Some((from, to)), Some((before, _))) = (range.split_once("..="), before.rsplit_once(": "))
+    else {
+        return line;
+    };
+    format!("{before}: expected a whole number from {from} to {to}")
 }
 
 /// What clap says, without the usage after it.
@@ -253,6 +276,28 @@ mod tests {
         let error = Ctl::try_parse_from(["rakudactl", "report", "--txet"]).err().unwrap();
         let line = one_line(&error.to_string());
         assert!(line.contains("'--text'"), "what it may have been meant for: {line}");
+    }
+
+    #[test]
+    fn usage_errors_name_the_help_that_explains_and_speak_of_numbers_plainly() {
+        let said = |words: &[&str]| {
+            let text = Ctl::try_parse_from([&["rakudactl"], words].concat()).err().unwrap().to_string();
+            (in_words_of_people(&one_line(&text)), command_of(&text))
+        };
+        let told = |line: &str, command: &str| (line.to_owned(), command.to_owned());
+        assert_eq!(
+            said(&["runs", "-n", "x"]),
+            told("invalid value 'x' for '--number <N>': expected a whole number", "rakudactl runs")
+        );
+        assert_eq!(
+            said(&["sim", "last", "--nodes", "0"]),
+            told(
+                "invalid value '0' for '--nodes <N>': expected a whole number from 1 to 100000",
+                "rakudactl sim"
+            )
+        );
+        assert_eq!(said(&["set-attr", "n"]).1, "rakudactl set-attr");
+        assert_eq!(said(&["nosuch"]).1, "rakudactl");
     }
 
     /// Those of `set-attr`, `join` and `sim` are other words.
