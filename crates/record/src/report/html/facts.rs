@@ -9,6 +9,9 @@ use crate::report::{Report, sync};
 use crate::summary::seconds as of_ns;
 use crate::summary::streams::streams;
 
+/// Bytes of input below which no card tells what of it was in memory: of so few that says nothing.
+const INPUT_MIN: u64 = 1 << 20;
+
 /// Title, note, links, cards.
 pub fn header(report: &Report) -> String {
     let Report { run, summary, .. } = *report;
@@ -128,7 +131,8 @@ fn storage(head: &mut String, report: &Report) {
         &read,
         &format!("{} written", bytes(summary.usage.bytes.written)),
     );
-    if let (Some(share), Some(known)) = (summary.cache.share(), summary.cache.known_share()) {
+    let cache = summary.cache.share().filter(|_| summary.cache.input_bytes >= INPUT_MIN);
+    if let (Some(share), Some(known)) = (cache, summary.cache.known_share()) {
         let more = format!(
             "of {} of input, at least; known for {} of the tasks with input",
             bytes(summary.cache.input_bytes),
@@ -140,7 +144,8 @@ fn storage(head: &mut String, report: &Report) {
         let placed = bytes(summary.cache.inputs.placed_bytes);
         card(head, "Local input", &percent(local), &format!("of {placed} whose place is known"));
     }
-    if let Some(hit) = summary.cache.hit() {
+    let is_told = summary.cache.inputs.measured_bytes >= INPUT_MIN;
+    if let Some(hit) = summary.cache.hit().filter(|_| is_told) {
         let measured = bytes(summary.cache.inputs.measured_bytes);
         let more = format!("of {measured}, measured when the tasks began");
         card(head, "Input in memory", &percent(hit), &more);
