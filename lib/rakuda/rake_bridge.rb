@@ -128,18 +128,11 @@ module Rakuda
       # Why no rule makes what is called so: those that apply to the name, each with the sources that it lacks, and then
       # those that apply to these sources.
       # @return [Array<ShortRule>] at most SHORT_RULES_MAX
-      def short_rules(application, name, level = 0)
-        return [] if level >= RULE_LEVELS_MAX
-
-        applying = application.instance_variable_get(:@rules).select { |pattern,| pattern&.match?(name) }
-        applying.first(SHORT_RULES_MAX).flat_map do |rule|
-          missing = application.send(:make_sources, name, rule[0], rule[2]).map(&:to_s).reject do |source|
-            File.exist?(source) || Rake::Task.task_defined?(source) || application.enhance_with_matching_rule(source)
-          end
-          behind = missing.map { |source| short_rules(application, source, level + 1) }
-          hopeless = missing.select.with_index { |_source, index| behind[index].empty? }
-          [ShortRule.new(application.rule_place(rule), name, missing, hopeless), *behind.flatten(1)]
-        end.first(SHORT_RULES_MAX)
+      def short_rules(application, name)
+        traced, application.options.trace_rules = application.options.trace_rules, nil # rake has told its own attempts
+        short_rules_at(application, name, 0)
+      ensure
+        application.options.trace_rules = traced
       end
 
       # Rake's `lookup_prerequisite`, with nil in place of an exception (whose text is dear to make).
@@ -171,6 +164,21 @@ module Rakuda
       end
 
       private
+
+      # As `short_rules`, so many rules behind the first.
+      def short_rules_at(application, name, level)
+        return [] if level >= RULE_LEVELS_MAX
+
+        applying = application.instance_variable_get(:@rules).select { |pattern,| pattern&.match?(name) }
+        applying.first(SHORT_RULES_MAX).flat_map do |rule|
+          missing = application.send(:make_sources, name, rule[0], rule[2]).map(&:to_s).reject do |source|
+            File.exist?(source) || Rake::Task.task_defined?(source) || application.enhance_with_matching_rule(source)
+          end
+          behind = missing.map { |source| short_rules_at(application, source, level + 1) }
+          hopeless = missing.select.with_index { |_source, index| behind[index].empty? }
+          [ShortRule.new(application.rule_place(rule), name, missing, hopeless), *behind.flatten(1)]
+        end.first(SHORT_RULES_MAX)
+      end
 
       def find(application, name, scope)
         name = name.to_s
