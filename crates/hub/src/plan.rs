@@ -75,7 +75,8 @@ impl Hub {
         }
         let runs = executed && action && !name.0.is_empty();
         let rule = self.record.location_of(id).cloned();
-        let duration = if runs { durations.estimate(&name, self.record.known_rule(id)) } else { None };
+        let duration =
+            if runs { durations.estimate(&name, self.record.known_rule(id)) } else { None };
         // A task that was deferred may wait for others that got their numbers later; the forecast does without those.
         let prerequisites = self.run.scheduler().prerequisites(id).filter(|other| *other < id);
         let prerequisites = prerequisites.map(|id| id.0).collect();

@@ -77,9 +77,8 @@ pub fn requirement_of(
         let asked = format!("{count} {name}");
         let Some((index, id)) = index.and_then(|i| Some((i, ResourceId(u32::try_from(i).ok()?))))
         else {
-            let ways = format!(
-                "give it --resource {name}={count}, or let the task run without (`desc`"
-            );
+            let ways =
+                format!("give it --resource {name}={count}, or let the task run without (`desc`");
             let there = match shortages.refuses(StrictField::Resources) {
                 true => "this run has none".to_owned(),
                 false => format!("this run has none (give it: --resource {name}=N)"),

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use rakuda_proto::Text;
 use rakuda_proto::journal::RunOutcome;
 use rakuda_record::folder::{FolderError, Records, RunState, find_run};
-use rakuda_record::history::{
-    Basis, DurationTable, Durations, KnownRule, LastRecords, RunSummary,
-};
+use rakuda_record::history::{Basis, DurationTable, Durations, KnownRule, LastRecords, RunSummary};
 
 /// A folder of its own for one test, removed at its end.
 struct Folder(PathBuf);

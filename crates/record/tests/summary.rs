@@ -74,7 +74,10 @@ fn tasks_that_no_line_names_are_counted_from_the_end_of_the_run() {
     let ended = r#""how":"done","executed":3,"not_needed":7,"failed":0,"abandoned":0"#;
     journal.event("run_ended", 3.0, ended);
     with_report(&journal, |report| {
-        assert_eq!(text::tasks_line(report), "1: 1 done; beside them 7 up to date, 1 without an action");
+        assert_eq!(
+            text::tasks_line(report),
+            "1: 1 done; beside them 7 up to date, 1 without an action"
+        );
     });
 }
 

@@ -245,10 +245,7 @@ mod tests {
             found.into_iter().map(|it| (it.name, it.how)).collect()
         };
         let told = |name: &str, how: &str| (name.to_owned(), how.to_owned());
-        assert_eq!(
-            found("MAP"),
-            [told("map/old", "up to date"), told("map/above", "not run")]
-        );
+        assert_eq!(found("MAP"), [told("map/old", "up to date"), told("map/above", "not run")]);
         assert_eq!(found("above").len(), 1);
     }
 

@@ -281,7 +281,8 @@ mod tests {
     #[test]
     fn usage_errors_name_the_help_that_explains_and_speak_of_numbers_plainly() {
         let said = |words: &[&str]| {
-            let text = Ctl::try_parse_from([&["rakudactl"], words].concat()).err().unwrap().to_string();
+            let text =
+                Ctl::try_parse_from([&["rakudactl"], words].concat()).err().unwrap().to_string();
             (in_words_of_people(&one_line(&text)), command_of(&text))
         };
         let told = |line: &str, command: &str| (line.to_owned(), command.to_owned());

@@ -70,7 +70,8 @@ mod tests {
         let mut command = Ctl::command();
         command.build();
         let all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
-        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         assert_eq!(grouped.len(), all.len());
         assert_eq!(BTreeSet::from_iter(grouped), BTreeSet::from_iter(all));
     }

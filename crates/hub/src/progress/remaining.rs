@@ -42,8 +42,7 @@ struct Kind {
 impl Kind {
     fn ask(&mut self, earlier: &Durations) {
         let rule = self.rule.as_ref();
-        let rule =
-            rule.map(|(location, source)| KnownRule { location, source: source.as_deref() });
+        let rule = rule.map(|(location, source)| KnownRule { location, source: source.as_deref() });
         let estimate = earlier.estimate(&self.example, rule);
         self.earlier = estimate.map(|estimate| Known {
             mean_ns: estimate.mean_ns as f64,

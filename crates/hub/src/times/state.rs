@@ -107,7 +107,11 @@ impl Times {
     }
 
     /// How long a task is thought to take.
-    pub(super) fn estimate(&mut self, name: &[u8], rule: Option<KnownRule<'_>>) -> Option<Estimate> {
+    pub(super) fn estimate(
+        &mut self,
+        name: &[u8],
+        rule: Option<KnownRule<'_>>,
+    ) -> Option<Estimate> {
         if let Some(earlier) = &mut self.earlier {
             self.durations = earlier.durations();
             self.earlier = None;

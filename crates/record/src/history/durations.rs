@@ -139,7 +139,7 @@ impl DurationTable {
     pub fn rules(&self) -> Vec<RuleSummary> {
         let mut keys: Vec<_> = self.groups.keys().collect();
         keys.sort();
-        let summary = |key: &(Option<Text>, Text)| {
+        let summary = |key: &(Option<RuleKey>, Text)| {
             let moments = self.groups[key];
             let (location, source) = key.0.clone().unzip();
             RuleSummary {
@@ -185,9 +185,10 @@ impl Durations {
         for rule in &summary.rules {
             let moments = Moments::of(rule);
             let known = self.patterns.len() + self.rules.len() < 2 * GROUPS_MAX;
-            let key = rule.location.as_ref().map(|location| {
-                KnownRule { location, source: rule.source.as_deref() }.key()
-            });
+            let key = rule
+                .location
+                .as_ref()
+                .map(|location| KnownRule { location, source: rule.source.as_deref() }.key());
             if let Some(key) = key.filter(|key| known || self.rules.contains_key(key)) {
                 self.rules.entry(key).or_default().join(moments);
             }

@@ -439,7 +439,8 @@ fn told_keys(look: &Look, view: &View) -> Row {
         let (running, done, failed) = (look.running(), look.done, look.failed.len());
         let (to_come, more) = look.to_come;
         let least = if more { "at least " } else { "" };
-        let found = format!("{running} running, {done} done, {failed} failed, {least}{to_come} not begun");
+        let found =
+            format!("{running} running, {done} done, {failed} failed, {least}{to_come} not begun");
         return (format!("/{words}: {found}   Esc shows all"), HEAD);
     }
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
@@ -460,11 +461,8 @@ pub fn draw(look: &Look, view: &View, area: Rect, buffer: &mut Buffer) -> usize 
     let running_rows = running.len() + others.min(1);
     let nodes = nodes(look);
     // Who looks for tasks is shown all that were found, in the place of the tables.
-    let found = if view.words.is_empty() {
-        Vec::new()
-    } else {
-        others(look, "found, not running", width)
-    };
+    let found =
+        if view.words.is_empty() { Vec::new() } else { others(look, "found, not running", width) };
     let tables_rows = match found.len() {
         0 if view.words.is_empty() => nodes.len().max(look.rules.len() + 1),
         rows => rows,
@@ -846,10 +844,7 @@ mod tests {
         let typing = View { words: "s1".to_owned(), typing: true, ..View::default() };
         assert_eq!(last(&typing), "/s1_");
         let looked = View { typing: false, ..typing };
-        assert_eq!(
-            last(&looked),
-            "/s1: 3 running, 0 done, 2 failed, 0 not begun   Esc shows all"
-        );
+        assert_eq!(last(&looked), "/s1: 3 running, 0 done, 2 failed, 0 not begun   Esc shows all");
         let keys = last(&View::default());
         assert!(
             keys.contains("? help") && keys.contains("/ look") && keys.contains("↑ ↓"),
