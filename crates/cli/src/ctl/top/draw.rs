@@ -179,7 +179,7 @@ fn running(look: &Look, width: usize) -> (Vec<Row>, usize) {
 }
 
 /// The same of those that do not run, below this head.
-fn others(look: &Look, head: &'static str, width: usize) -> Vec<Row> {
+fn not_running(look: &Look, head: &'static str, width: usize) -> Vec<Row> {
     let took = |ns: u64| duration_in_words(i64::try_from(ns).unwrap_or(i64::MAX));
     let told = |task: &NotRunning| Running {
         elapsed: task.took_ns.map_or_else(|| "-".to_owned(), took),
@@ -461,8 +461,11 @@ pub fn draw(look: &Look, view: &View, area: Rect, buffer: &mut Buffer) -> usize 
     let running_rows = running.len() + others.min(1);
     let nodes = nodes(look);
     // Who looks for tasks is shown all that were found, in the place of the tables.
-    let found =
-        if view.words.is_empty() { Vec::new() } else { others(look, "found, not running", width) };
+    let found = if view.words.is_empty() {
+        Vec::new()
+    } else {
+        not_running(look, "found, not running", width)
+    };
     let tables_rows = match found.len() {
         0 if view.words.is_empty() => nodes.len().max(look.rules.len() + 1),
         rows => rows,
@@ -511,7 +514,7 @@ pub fn draw(look: &Look, view: &View, area: Rect, buffer: &mut Buffer) -> usize 
     }
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
     if past.height >= ENDED_ROWS_MIN && !look.others.is_empty() && view.words.is_empty() {
-        let mut rows = others(look, "ended last", width);
+        let mut rows = not_running(look, "ended last", width);
         rows.truncate(usize::from(past.height) - 1);
         put(Rect { y: past.y + 1, height: past.height - 1, ..past }, buffer, &rows);
     }
