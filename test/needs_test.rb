@@ -136,7 +136,8 @@ class NeedsTest < Minitest::Test
       assert_includes run.err, "big asks for 2 cores, but this run has 1 (-j 1): give it -j 2, or "
     end
     rakuda(rakefile, "-j2", "big") { |run| assert_equal [0, "2\n", ""], [run.status, run.out, run.err] }
-    rakuda(rakefile.sub("needs cores: 2", 'desc "ncore=2"'), "-j1", "big") { |run| assert_equal [0, "2\n"], [run.status, run.out] }
+    described = rakefile.sub("needs cores: 2", 'desc "ncore=2"')
+    rakuda(described, "-j1", "big") { |run| assert_equal [0, "2\n"], [run.status, run.out] }
     rakuda(rakefile, "-j1", "--oversubscribe", "big") do |run|
       assert_equal [0, "2\n", "rakuda: task big (Rakefile:1) asks for 2 cores, but this run has 1 (-j 1); " \
                               "giving it all of them\n"], [run.status, run.out, run.err]

@@ -13,10 +13,10 @@ module Rakuda
     # @return [Array<String>] a line for each: where it stands, and which of its sources are missing
     def self.of_rules(rules)
       rules.reject { |rule| rule.missing.empty? }.map do |rule|
-        what = rule.missing.size == 1 ? "its source" : "its sources"
-        end_of_it = "; no task and no rule makes #{rule.hopeless.size == 1 ? "it" : "them"}" if rule.hopeless == rule.missing
-        "#{rule.place || "?"}: #{RULE_APPLIES} '#{rule.name}', but #{what} #{rule.missing.map { |name| "'#{name}'" }.join(", ")} " \
-          "#{rule.missing.size == 1 ? "does" : "do"} not exist#{end_of_it}"
+        what, verb, it = rule.missing.size == 1 ? %w[source does it] : %w[sources do them]
+        nobody = "; no task and no rule makes #{it}" if rule.hopeless == rule.missing
+        names = rule.missing.map { |name| "'#{name}'" }.join(", ")
+        "#{rule.place || "?"}: #{RULE_APPLIES} '#{rule.name}', but its #{what} #{names} #{verb} not exist#{nobody}"
       end
     end
 

@@ -147,9 +147,9 @@ class BadInputTest < Minitest::Test
   end
 
   def test_list_of_tasks_that_is_empty_says_why
-    { ["task :a\ntask :b", "-T"] => "no task has a description (`desc`): `rakuda -AT` lists all 2, and `rakuda -P` what they need",
-      ["desc 'x'\ntask :a\ntask :b", "-T", "b"] =>
-        "no task whose name matches b has a description (`desc`): `rakuda -AT` lists all 2, and `rakuda -P` what they need",
+    lists = "has a description (`desc`): `rakuda -AT` lists all 2, and `rakuda -P` what they need"
+    { ["task :a\ntask :b", "-T"] => "no task #{lists}",
+      ["desc 'x'\ntask :a\ntask :b", "-T", "b"] => "no task whose name matches b #{lists}",
       ["task :a", "-AT", "z"] => "the Rakefile defines no task whose name matches z",
       ["", "-D"] => "the Rakefile defines no task" }.each do |(rakefile, *words), reason|
       run_rakuda(rakefile, *words)

@@ -194,7 +194,10 @@ class PlanTest < Minitest::Test
 
   # Their action is rake's own, which has no place in the Rakefile.
   def test_a_long_plan_calls_directories_so
-    File.write(path("Rakefile"), "(1..60).each { |n| directory \"d\#{n}\" }\ntask(all: (1..60).map { |n| \"d\#{n}\" }) { puts 1 }\n")
+    File.write(path("Rakefile"), <<~'RUBY')
+      (1..60).each { |n| directory "d#{n}" }
+      task(all: (1..60).map { |n| "d#{n}" }) { puts 1 }
+    RUBY
     assert_equal ["directory: 60 tasks, d1 to d60: missing", "Rakefile:2: all: always runs"],
                  on_terminal("-n", "all").lines(chomp: true).first(2)
   end

@@ -138,15 +138,6 @@ class ShareTest < Minitest::Test
     assert_equal %w[built], bash("rakudactl story n:bu")
     assert_equal %w[wfformat], bash("rakudactl export wf")
     assert_equal %w[preload], bash("rakudactl sync --gate pre")
-    FileUtils.mkdir_p(File.join(@work, "results/deep"))
-    FileUtils.touch(["results/one.html", "results/two words.json"].map { |name| File.join(@work, name) })
-    assert_equal %w[results/], bash("rakudactl report -o res")
-    assert_equal ["results/deep/", "results/one.html", 'results/two\ words.json'], bash("rakudactl export dot -o results/").sort
-    assert_equal %w[results/deep/], bash("rakudactl report --csv results/"), "a folder is wanted"
-    assert_equal ['results/two\ words.json'], bash("rakudactl sim results/t")
-    assert_equal %w[results/one.html], bash("rakudactl why n:built -f results/o")
-    assert_equal %w[results/], bash("rakudactl -C re")
-    assert_equal %w[results/one.html], bash("rakudactl bench report results/o")
     assert_equal %w[last], bash("rakudactl log n:built --attempt l")
     assert_equal %w[layers last], bash("rakudactl sim la")
     assert_equal %w[fifo,rank_hrf], bash("rakudactl sim last --policy fifo,ra")
@@ -156,6 +147,19 @@ class ShareTest < Minitest::Test
     assert_equal %w[small], bash("rakudactl bench run montage --size=sm")
     assert_equal %w[make,xargs], bash("rakudactl bench compare montage --engines make,xa")
     assert_equal %w[--per-node], bash("rakudactl bench suite ci --per")
+  end
+
+  def test_bash_completes_files
+    run_rakuda
+    FileUtils.mkdir_p(File.join(@work, "results/deep"))
+    FileUtils.touch(["results/one.html", "results/two words.json"].map { |name| File.join(@work, name) })
+    assert_equal %w[results/], bash("rakudactl report -o res")
+    assert_equal ["results/deep/", "results/one.html", 'results/two\ words.json'], bash("rakudactl export dot -o results/").sort
+    assert_equal %w[results/deep/], bash("rakudactl report --csv results/"), "a folder is wanted"
+    assert_equal ['results/two\ words.json'], bash("rakudactl sim results/t")
+    assert_equal %w[results/one.html], bash("rakudactl why n:built -f results/o")
+    assert_equal %w[results/], bash("rakudactl -C re")
+    assert_equal %w[results/one.html], bash("rakudactl bench report results/o")
   end
 
   def test_fish_completes
@@ -183,7 +187,8 @@ class ShareTest < Minitest::Test
     FileUtils.mkdir_p(File.join(@work, "results/deep"))
     lines = { "rakuda --poli" => "rakuda --policy=", "rakuda --progress=pl" => "rakuda --progress=plain",
               "rakuda n:bu" => "rakuda n:built", "rakudactl expla" => "rakudactl explain",
-              "rakudactl story n:bu" => "rakudactl story n:built", "rakudactl report --csv res" => "rakudactl report --csv results/",
+              "rakudactl story n:bu" => "rakudactl story n:built",
+              "rakudactl report --csv res" => "rakudactl report --csv results/",
               "rakudactl export wf" => "rakudactl export wfformat",
               "rakudactl story n:built --run=la" => "rakudactl story n:built --run=last",
               "rakuda --rerun-on content,i" => "rakuda --rerun-on content,inputs,",

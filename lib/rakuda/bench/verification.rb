@@ -47,7 +47,7 @@ module Rakuda
       rescue JSON::ParserError => e
         raise UsageError, "#{path}: not JSON: #{e.message.lines.first.strip[0, 100]}"
       rescue SystemCallError => e
-        raise UsageError, "#{path}: #{e.class.new.message}; expected a result, as `rakudactl bench run --out DIR` leaves them in DIR"
+        raise UsageError, "#{path}: #{e.class.new.message}; expected a result, as `rakudactl bench run` writes"
       end
 
       # @return [Array<String>] what is wrong
