@@ -218,6 +218,18 @@ class PlanTest < Minitest::Test
                   "Rakefile:4: 30 tasks, o1.q to o30.q: changed parameters", "60 of 60 tasks would run"], seen.first(3)
   end
 
+  # The journal of the run before tells times by name, so the names differ.
+  def test_estimates_by_line_are_not_taken_from_another_rakefile
+    sleepy = "rule('.s') { |t| sleep 0.3; touch t.name }\ntask(default: 'one.s')\n"
+    plan("-q", rakefile: sleepy)
+    estimate = lambda do |rakefile|
+      plan("--plan=json", "-q", "two.s", rakefile: rakefile)
+      JSON.parse(@out).dig("estimate", "wall_s")
+    end
+    assert_operator estimate.call(sleepy.sub("task", "# A comment changes nothing.\ntask")), :>=, 0.3
+    assert_nil estimate.call(sleepy.sub("sleep 0.3", "puts 1"))
+  end
+
   private
 
   # What one sees, without the ends of lines that a terminal adds.
@@ -247,18 +259,6 @@ class PlanTest < Minitest::Test
               { event: "attempt_started", time_ns: 2, task: 0, attempt: 1, node: 0, cores: 1 }]
     File.write(journal, events.map { |event| "#{JSON.generate(event)}\n" }.join)
     File.write(path(".rakuda/running/20200101-000000.000-1"), "#{journal}\nno-such-mark")
-  end
-
-  # The journal of the run before tells times by name, so the names differ.
-  def test_estimates_by_line_are_not_taken_from_another_rakefile
-    sleepy = "rule('.s') { |t| sleep 0.3; touch t.name }\ntask(default: 'one.s')\n"
-    plan("-q", rakefile: sleepy)
-    estimate = lambda do |rakefile|
-      plan("--plan=json", "-q", "two.s", rakefile: rakefile)
-      JSON.parse(@out).dig("estimate", "wall_s")
-    end
-    assert_operator estimate.call(sleepy.sub("task", "# A comment changes nothing.\ntask")), :>=, 0.3
-    assert_nil estimate.call(sleepy.sub("sleep 0.3", "puts 1"))
   end
 
   # What a run leaves that has ended, as far as estimates need it.
