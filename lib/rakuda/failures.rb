@@ -8,11 +8,15 @@ module Rakuda
   class Failures
     # What is said of a rule that applies to what nobody knows how to build.
     RULE_APPLIES = "the rule applies to"
+    # Maximum number of rules that are named: of more, the first ones and the last, at whose source the search has ended.
+    RULES_NAMED_MAX = 5
 
     # @param rules [Array<RakeBridge::ShortRule>]
     # @return [Array<String>] a line for each: where it stands, and which of its sources are missing
     def self.of_rules(rules)
-      rules.reject { |rule| rule.missing.empty? }.map do |rule|
+      short = rules.reject { |rule| rule.missing.empty? }
+      short = short.first(RULES_NAMED_MAX - 1) + short.last(1) if short.size > RULES_NAMED_MAX
+      short.map do |rule|
         what, verb, it = rule.missing.size == 1 ? %w[source does it] : %w[sources do them]
         nobody = "; no task and no rule makes #{it}" if rule.hopeless == rule.missing
         names = rule.missing.map { |name| "'#{name}'" }.join(", ")

@@ -12,7 +12,7 @@ module Rakuda
     TOP_SCOPE = Rake::Scope::EMPTY
 
     # Maximum number of rules that are looked at to say why none makes a file, and, as in rake, of rules behind each other.
-    SHORT_RULES_MAX = 5
+    SHORT_RULES_MAX = 30
     RULE_LEVELS_MAX = 16
 
     # A rule that applies to a name, but cannot make it.
@@ -130,7 +130,7 @@ module Rakuda
       # @return [Array<ShortRule>] at most SHORT_RULES_MAX
       def short_rules(application, name)
         traced, application.options.trace_rules = application.options.trace_rules, nil # rake has told its own attempts
-        short_rules_at(application, name, 0)
+        [].tap { |found| add_short_rules(found, application, name, 0) }
       ensure
         application.options.trace_rules = traced
       end
@@ -165,19 +165,28 @@ module Rakuda
 
       private
 
-      # As `short_rules`, so many rules behind the first.
-      def short_rules_at(application, name, level)
-        return [] if level >= RULE_LEVELS_MAX
+      # Adds them, as they stand behind one another; so many rules stand before these.
+      def add_short_rules(found, application, name, level)
+        return if level >= RULE_LEVELS_MAX
 
-        applying = application.instance_variable_get(:@rules).select { |pattern,| pattern&.match?(name) }
-        applying.first(SHORT_RULES_MAX).flat_map do |rule|
-          missing = application.send(:make_sources, name, rule[0], rule[2]).map(&:to_s).reject do |source|
-            File.exist?(source) || Rake::Task.task_defined?(source) || application.enhance_with_matching_rule(source)
+        application.instance_variable_get(:@rules).each do |rule|
+          break if found.size >= SHORT_RULES_MAX
+          next unless rule[0]&.match?(name)
+
+          missing = missing_sources(application, name, rule)
+          found << (short = ShortRule.new(application.rule_place(rule), name, missing, []))
+          missing.each do |source|
+            before = found.size
+            add_short_rules(found, application, source, level + 1)
+            short.hopeless << source if found.size == before
           end
-          behind = missing.map { |source| short_rules_at(application, source, level + 1) }
-          hopeless = missing.select.with_index { |_source, index| behind[index].empty? }
-          [ShortRule.new(application.rule_place(rule), name, missing, hopeless), *behind.flatten(1)]
-        end.first(SHORT_RULES_MAX)
+        end
+      end
+
+      def missing_sources(application, name, rule)
+        application.send(:make_sources, name, rule[0], rule[2]).map(&:to_s).reject do |source|
+          File.exist?(source) || Rake::Task.task_defined?(source) || application.enhance_with_matching_rule(source)
+        end
       end
 
       def find(application, name, scope)
