@@ -79,9 +79,10 @@ pub fn requirement_of(
         else {
             let ways =
                 format!("give it --resource {name}={count}, or let the task run without (`desc`");
-            let there = match shortages.refuses(StrictField::Resources) {
-                true => "this run has none".to_owned(),
-                false => format!("this run has none (give it: --resource {name}=N)"),
+            let there = if shortages.refuses(StrictField::Resources) {
+                "this run has none".to_owned()
+            } else {
+                format!("this run has none (give it: --resource {name}=N)")
             };
             shortages.add(StrictField::Resources, &asked, &there, "running it without", &ways);
             continue;

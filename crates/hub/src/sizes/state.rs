@@ -58,9 +58,10 @@ impl Size {
         } else {
             format!("{cores} cores and {bytes} of memory, but no node that may run it has both")
         };
-        let ways = match cores > most_cores {
-            true => "--oversubscribe, or `desc` in the place of `needs`",
-            false => "`desc` in the place of `needs`",
+        let ways = if cores > most_cores {
+            "--oversubscribe, or `desc` in the place of `needs`"
+        } else {
+            "`desc` in the place of `needs`"
         };
         let place = self.place.as_ref().map_or(String::new(), |place| format!("{place}: "));
         Some(format!(
