@@ -115,7 +115,6 @@ impl Asked {
                 let made = WORKLOADS.iter().map(CompletionCandidate::new);
                 let mut known: Vec<_> = made.filter(|made| begins(made, word)).collect();
                 known.extend(asked.runs(word));
-                known.extend(named_files(word));
                 known
             })),
             // Those of clap's type for paths are known as such, these are text to it.
