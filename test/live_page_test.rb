@@ -165,7 +165,8 @@ class LivePageTest < Minitest::Test
       FileUtils.touch(File.join(@dir, "go_round"))
       wait_until { running.map { |task| task["task"] } == ["late"] }
       # A look is a second old at most, and a picture two.
-      wait_until { JSON.parse(get(address, "/v1/run/pictures").body)["legend"].map { |entry| entry["label"] }.sort == %w[early late] }
+      legend = -> { JSON.parse(get(address, "/v1/run/pictures").body)["legend"].map { |entry| entry["label"] } }
+      wait_until { legend.call.sort == %w[early late] }
       FileUtils.touch(File.join(@dir, "go"))
       assert_predicate ended.value, :success?
     end

@@ -96,7 +96,7 @@ class TopTest < Minitest::Test
     assert(seen[4].any?(/\A *[\d.]+ m?s +bad2 +status 4/), seen[4].join("\n"))
     refute(seen[4].any?(/until \[ -e g/), "what is not looked for is not shown")
     assert(seen[5].any?(/\A *[\d.]+ m?s +map\/[abc]\.bam +done/), "what has ended last has the rows that are left")
-    assert(seen[6].any?(/\A *- +later +waits for tasks/), seen[6].join("\n"))
+    assert(seen[6].any?(/\A *- +later +waiting/), seen[6].join("\n"))
     assert_equal 3, seen[8].grep(/\A *[\d.]+ m?s +map\/[abc]\.bam +done/).size, "what is done is found, too"
   end
 

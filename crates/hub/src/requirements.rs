@@ -27,8 +27,8 @@ impl Shortages<'_> {
         self.definition.strict.contains(&field)
     }
 
-    /// `asked` and `there` fit after "asks for" and "but"; `instead` is what is done when that is allowed, `ways` what the
-    /// user can do when it is not, the last of which is to allow it.
+    /// `asked` and `there` fit after "asks for" and "but"; `instead` is what is done when that is allowed, `ways`
+    /// what the user can do when it is not, the last of which is to allow it.
     fn add(&mut self, field: StrictField, asked: &str, there: &str, instead: &str, ways: &str) {
         let task = self.definition.task.to_display();
         let place = self.definition.place.as_ref().map(Text::to_display);
@@ -49,8 +49,8 @@ impl Shortages<'_> {
     }
 }
 
-/// `definition` with `--oversubscribe`: a task has what cores there are, and one that asks for nodes also what else there
-/// is on them.
+/// `definition` with `--oversubscribe`: a task has what cores there are, and one that asks for nodes also what else
+/// there is on them.
 pub fn oversubscribed(definition: &RequirementDefinition) -> RequirementDefinition {
     let mut lenient = definition.clone();
     let is_wide = definition.nodes.is_some();

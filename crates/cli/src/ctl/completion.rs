@@ -1,7 +1,7 @@
-//! What may come next on a command line of `rakudactl`. The completions of the shells (share/) ask
-//! it with `rakudactl __complete POSITION WORD...`; clap answers from the words that `--help`
-//! tells, what is recorded here adds the names of runs and tasks, values that are files are found
-//! from the folder in which the shell is, and the words of `bench` are its runner's. How a shell shows it is the shell's business.
+//! What may come next on a command line of `rakudactl`. The completions of the shells (share/) ask it with `rakudactl
+//! __complete POSITION WORD...`; clap answers from the words that `--help` tells, what is recorded here adds the
+//! names of runs and tasks, values that are files are found from the folder in which the shell is, and the words of
+//! `bench` are its runner's. How a shell shows it is the shell's business.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

@@ -47,8 +47,8 @@ pub struct Look {
     pub failed: Vec<u32>,
     /// The one that was chosen.
     pub chosen: Option<Failure>,
-    /// Tasks that have ended, the last first. With words that are looked for, after these what did not run, and what has
-    /// not begun.
+    /// Tasks that have ended, the last first. With words that are looked for, after these what did not run, and what
+    /// has not begun.
     pub others: Vec<NotRunning>,
     /// How many of all that fit the words are done.
     pub done: usize,

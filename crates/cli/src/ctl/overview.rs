@@ -1,5 +1,5 @@
-//! `rakudactl --help`: the subcommands by what they are for. clap lists them in one row; here the row is cut into groups,
-//! and each line is clap's own. It does not know what a subcommand does.
+//! `rakudactl --help`: the subcommands by what they are for. clap lists them in one row; here the row is cut into
+//! groups, and each line is clap's own. It does not know what a subcommand does.
 
 use std::fmt::Write as _;
 
