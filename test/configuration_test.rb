@@ -145,7 +145,7 @@ class ConfigurationTest < Minitest::Test
       assert_raises(Rakuda::ConfigurationError, line) { configuration(line) }
     end
     error = assert_raises(Rakuda::ConfigurationError) { Rakuda::Configuration.new("/nonexistent/conf", {}, {}) }
-    assert_equal "/nonexistent/conf: No such file or directory", error.message
+    assert_equal "failed to read the settings in /nonexistent/conf: No such file or directory", error.message
   end
 
   def test_environment_steers_only_what_is_promised

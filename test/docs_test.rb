@@ -164,7 +164,7 @@ class DocsTest < Minitest::Test
   # Of each question of rakudactl the options, those that mean the same together.
   def option_columns
     @option_columns ||= begin
-      names = help_of_rakudactl[/^Commands:\n(.*?)\n\n/m, 1].scan(/^  ([a-z][\w-]*)/).flatten
+      names = help_of_rakudactl[/^Commands:\n(.*?)\n\nOptions:/m, 1].scan(/^  ([a-z][\w-]*)/).flatten
       names.to_h do |name|
         lines = help_of_rakudactl(name).lines.grep(/\A\s+-/)
         [name, lines.map { |line| line.strip.split(/\s{2,}/).first.scan(OPTION) } - [%w[-h --help], %w[-C --directory]]]

@@ -212,7 +212,7 @@ class GangsTest < Minitest::Test
     less = run_rakefile("needs nodes: 4, cores: 2\ntask(:wide) { sh 'true' }\n", "-q", "-j1", "wide")
     assert_includes less.err, "Rakefile:1: needs: task wide asks for 4 nodes (8 slots), but this run has 1: name hosts"
     few = run_rakefile(NODES, "-q", "-j1", "narrow")
-    assert_includes few.err, "Rakefile:3: needs: task narrow asks for 2 cores, but this run has 1 (-j)"
+    assert_includes few.err, "Rakefile:3: needs: task narrow asks for 2 cores, but this run has 1 (-j 1): give it -j 2"
     assert_equal 0, run_rakefile(NODES, "-q", "-j1", "--oversubscribe", "narrow").status
   end
 end

@@ -171,7 +171,8 @@ class InformationTest < Minitest::Test
                  [errors, status]
     assert_equal "400", get("/v1/nodes?format=ldif&group_by=arch").code
     errors, status = refused("--limit", "x")
-    assert_equal ["rakudactl: invalid value 'x' for '--limit <N>': expected a number of rows; `rakudactl --help` explains\n", 2],
+    assert_equal ["rakudactl: invalid value 'x' for '--limit <N>': expected a number of rows; " \
+                  "`rakudactl nodes --help` explains\n", 2],
                  [errors, status]
     errors, = refused("--where", "arch == 2")
     assert_match(/at character 6: a text is compared with a number/, errors)

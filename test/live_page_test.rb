@@ -153,6 +153,25 @@ class LivePageTest < Minitest::Test
     end
   end
 
+  # No page follows the run before they are asked for: they are of now all the same.
+  def test_first_pictures_are_not_of_when_the_server_began
+    File.write(File.join(@dir, "Rakefile"), <<~'RUBY')
+      task(:early) { sh "until [ -e go_round ]; do sleep 0.05; done" }
+      task(late: :early) { sh "until [ -e go ]; do sleep 0.05; done" }
+      task default: :late
+    RUBY
+    with_run("--ui") do |address, ended|
+      assert_equal "200", get(address, "/v1/run/tasks/0").code # the server has read the journal
+      FileUtils.touch(File.join(@dir, "go_round"))
+      wait_until { running.map { |task| task["task"] } == ["late"] }
+      # A look is a second old at most, and a picture two.
+      legend = -> { JSON.parse(get(address, "/v1/run/pictures").body)["legend"].map { |entry| entry["label"] } }
+      wait_until { legend.call.sort == %w[early late] }
+      FileUtils.touch(File.join(@dir, "go"))
+      assert_predicate ended.value, :success?
+    end
+  end
+
   def test_a_page_without_a_record_is_refused
     _, err, status = Open3.capture3(RAKUDA, "--ui", "--no-record", chdir: @dir)
     refute_predicate status, :success?
@@ -194,6 +213,14 @@ class LivePageTest < Minitest::Test
     request["Authorization"] = "Bearer #{token}" if token
     headers.each { |name, value| request[name.to_s] = value }
     Net::HTTP.start(uri.host, uri.port) { |http| http.request(request) }
+  end
+
+  # @return [Array<Hash>] the tasks that run now, as the hub says
+  def running
+    told, = Open3.capture2(CONTROL, "-C", @dir, "status", "--json", err: File::NULL)
+    JSON.parse(told).fetch("runs", []).flat_map { |run| run["tasks"] }
+  rescue JSON::ParserError
+    []
   end
 
   # @return [Integer, nil] so many tasks of the run are in this state

@@ -110,18 +110,37 @@ class NeedsTest < Minitest::Test
   end
 
   def test_more_than_there_is_is_an_error_with_needs_and_a_line_with_desc
-    { "cores: 3" => "3 cores, but this run has 2 (-j)", "memory: 966_367_641_600" => "900 GiB of memory, but this node has 8 GiB",
-      "resource: 'gpu:2'" => "2 gpu, but this run has 1",
-      "resource: :fpga" => "1 fpga, but this run has none (give it: --resource fpga=N)" }.each do |needed, text|
+    { "cores: 3" => "3 cores, but this run has 2 (-j 2): give it -j 3, or let the task have fewer " \
+                    "(--oversubscribe, or `desc \"ncore=3\"`",
+      "memory: 966_367_641_600" => "900 GiB of memory, but this node has 8 GiB: ask for less, or let the task run alone " \
+                                   "in all of it (`desc`",
+      "resource: 'gpu:2'" => "2 gpu, but this run has 1: give it --resource gpu=2, or let the task have all of them (`desc`",
+      "resource: :fpga" => "1 fpga, but this run has none: give it --resource fpga=1, or let the task run without (`desc`"
+    }.each do |needed, text|
       rakuda("task(:other) { puts 1 }\nneeds #{needed}\ntask(:big) { puts 2 }\ntask(default: %w[other big])",
              "-j2", "--memory", "8G", "--resource", "gpu=1") do |run|
-        instead = "by `desc` in the place of `needs` it would run all the same"
-        assert_equal [1, "", "Rakefile:2: needs: task big asks for #{text}; #{instead}\n"], [run.status, run.out, run.err]
+        assert_equal [1, "", "Rakefile:2: needs: task big asks for #{text} in the place of `needs`)\n"],
+                     [run.status, run.out, run.err]
       end
     end
     rakuda("desc 'memory=900G'\ntask(:big) { puts 2 }\ntask(default: :big)", "-j2", "--memory", "8G") do |run|
       assert_equal [0, "2\n", "rakuda: task big (Rakefile:2) asks for 900 GiB of memory, but this node has 8 GiB; " \
                               "running it alone in all of it\n"], [run.status, run.out, run.err]
+    end
+  end
+
+  def test_what_the_error_offers_for_cores_runs_the_task
+    rakefile = "needs cores: 2\ntask(:big) { puts 2 }\n"
+    rakuda(rakefile, "-j1", "-n", "big") do |run|
+      assert_equal [1, ""], [run.status, run.out]
+      assert_includes run.err, "big asks for 2 cores, but this run has 1 (-j 1): give it -j 2, or "
+    end
+    rakuda(rakefile, "-j2", "big") { |run| assert_equal [0, "2\n", ""], [run.status, run.out, run.err] }
+    described = rakefile.sub("needs cores: 2", 'desc "ncore=2"')
+    rakuda(described, "-j1", "big") { |run| assert_equal [0, "2\n"], [run.status, run.out] }
+    rakuda(rakefile, "-j1", "--oversubscribe", "big") do |run|
+      assert_equal [0, "2\n", "rakuda: task big (Rakefile:1) asks for 2 cores, but this run has 1 (-j 1); " \
+                              "giving it all of them\n"], [run.status, run.out, run.err]
     end
   end
 

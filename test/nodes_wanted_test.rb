@@ -32,6 +32,20 @@ class NodesWantedTest < Minitest::Test
     assert_equal "slurm", wanted({}, JOB.merge("SLURM_JOB_NUM_NODES" => "1", "SLURM_JOB_NODELIST" => "x#{here}")).kind
   end
 
+  def test_options_without_effect_are_told_with_what_would_give_them_one
+    dialled = "without --joinable, --cluster slurm or --launch LINE"
+    elsewhere = "without nodes elsewhere and --filesystem local"
+    given = { "LISTEN" => "a:1", "MAX_IDLE" => 3, "STAGE_CACHE" => "1G", "GUESS_FILES" => false, "BATCH_OPTION" => "-x" }
+    assert_equal ["--batch-option has no effect without --cluster slurm", "--listen has no effect #{dialled}",
+                  "--max-idle has no effect #{dialled}", "--stage-cache has no effect #{elsewhere}",
+                  "--no-guess-files has no effect #{elsewhere}"], wanted({}, {}, [], given).without_effect
+    assert_empty wanted({}, JOB, [], given.slice("LISTEN", "MAX_IDLE", "BATCH_OPTION")).without_effect
+    assert_empty wanted({ "HOSTFILE" => "hosts", "FILESYSTEM" => "local" }, {}, [],
+                        given.slice("STAGE_CACHE", "GUESS_FILES")).without_effect
+    # A file of settings is for all runs.
+    assert_empty wanted(given.transform_values(&:to_s)).without_effect
+  end
+
   def test_nodes_ask_for_an_allocation_of_their_own
     settings = wanted({ "CLUSTER" => "slurm", "NODES" => "4", "BATCH_OPTION" => "-p 'a b'" }, JOB, %w[-t 60]).settings("/")
     assert_equal [4, nil, ["-p", "a b", "-t", "60"]], settings.values_at("nodes", "job", "batch_options")

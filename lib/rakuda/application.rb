@@ -267,6 +267,28 @@ module Rakuda
       nil
     end
 
+    # As rake's, which prints nothing where no task is described: then standard error says so.
+    def display_tasks_and_comments
+      super
+      return if options.silent || @own[:quiet]
+
+      named = tasks.select { |task| task.name.match?(options.show_task_pattern) }
+      return if named.any? { |task| options.show_all_tasks || task.comment }
+
+      which = " whose name matches #{options.show_task_pattern.source}" unless options.show_task_pattern == //
+      $stderr.puts "#{name}: #{nothing_to_list(named, which)}"
+    end
+
+    # @param named [Array<Rake::Task>] those that were asked for
+    # @param which [String, nil] what they have in common
+    # @return [String] why none of them is listed
+    def nothing_to_list(named, which)
+      return "the Rakefile defines no task#{which}" if named.empty?
+
+      "no task#{which} has a description (`desc`): `#{name} -AT` lists all #{tasks.size}, and `#{name} -P` what they need"
+    end
+    private :nothing_to_list
+
     # As rake's, with what streams join.
     def display_prerequisites
       super
@@ -295,11 +317,22 @@ module Rakuda
     def create_rule(*args, &block)
       needed = take_needed
       action = block # once: Ruby would make another object of a block that is only passed on
-      super(*args, &action)
+      super(*args, &action).last.tap { |rule| (@rule_places ||= {}.compare_by_identity)[rule] = rakefile_place }
       return unless needed
 
       @last_description = nil
       (@rule_properties ||= {}.compare_by_identity)[action] = needed if action
+    end
+
+    # @param rule [Array] as rake keeps it
+    # @return [String, nil] FILE:LINE of what defined it
+    def rule_place(rule)
+      @rule_places && @rule_places[rule]
+    end
+
+    # As rake's; where a rule applies to the name, followed by what that lacks.
+    def generate_message_for_undefined_task(task_name)
+      [super, *Failures.of_rules(RakeBridge.short_rules(self, task_name.to_s))].join("\n")
     end
 
     # As rake's. What is needed by nothing was written in the wrong place.
@@ -609,6 +642,7 @@ module Rakuda
     # @return [Hash] settings of the message Hello
     def hello
       check_record
+      nodes.without_effect.each { |line| $stderr.puts "#{name}: #{line}" }
       serial = serial? || options.dryrun
       {
         "jobs" => jobs, "oversubscribe" => configuration.on?("OVERSUBSCRIBE"),

@@ -327,7 +327,7 @@ module Rakuda
     rescue Psych::DisallowedClass, Psych::BadAlias => e
       raise ConfigurationError, "#{file}: #{e.message} (a date or the like is a name when it is in quotes)"
     rescue SystemCallError => e
-      raise ConfigurationError, "#{file}: #{e.class.new.message}"
+      raise ConfigurationError, "failed to read the settings in #{file}: #{e.class.new.message}"
     end
 
     def warn_unknown(key, file)
@@ -426,7 +426,8 @@ module Rakuda
     end
 
     def complain(key, value, origin, expected)
-      raise ConfigurationError, "#{key}=#{value} (#{origin}): expected #{expected}"
+      given = origin == "option" ? "--#{key.downcase.tr("_", "-")} #{value}" : "#{key}=#{value} (#{origin})"
+      raise ConfigurationError, "#{given}: expected #{expected}"
     end
   end
 end

@@ -6,9 +6,28 @@
 module Rakuda
   # Exceptions by number of the task.
   class Failures
-    # @return [String] first line of an exception's message, in UTF-8
+    # What is said of a rule that applies to what nobody knows how to build.
+    RULE_APPLIES = "the rule applies to"
+    # Maximum number of rules that are named: of more, the first ones and the last, at whose source the search has ended.
+    RULES_NAMED_MAX = 5
+
+    # @param rules [Array<RakeBridge::ShortRule>]
+    # @return [Array<String>] a line for each: where it stands, and which of its sources are missing
+    def self.of_rules(rules)
+      short = rules.reject { |rule| rule.missing.empty? }
+      short = short.first(RULES_NAMED_MAX - 1) + short.last(1) if short.size > RULES_NAMED_MAX
+      short.map do |rule|
+        what, verb, it = rule.missing.size == 1 ? %w[source does it] : %w[sources do them]
+        nobody = "; no task and no rule makes #{it}" if rule.hopeless == rule.missing
+        names = rule.missing.map { |name| "'#{name}'" }.join(", ")
+        "#{rule.place || "?"}: #{RULE_APPLIES} '#{rule.name}', but its #{what} #{names} #{verb} not exist#{nobody}"
+      end
+    end
+
+    # @return [String] first line of an exception's message, in UTF-8, with what is said of rules
     def self.first_line(exception)
-      line = exception.message.to_s.lines.first.to_s.chomp
+      first, *others = exception.message.to_s.lines(chomp: true)
+      line = [first, *others.select { |other| other.include?(RULE_APPLIES) }].join("; ")
       line = exception.class.name if line.empty?
       line.dup.force_encoding(Encoding::UTF_8).scrub
     end

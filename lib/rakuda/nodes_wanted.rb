@@ -25,6 +25,35 @@ module Rakuda
       @kind = found == "local" && !joinable? ? nil : found
     end
 
+    # Settings that mean something to some runs alone: whether this is one, and what makes it one.
+    OF_SOME_RUNS = {
+      "BATCH_OPTION" => [->(it) { it.kind == "slurm" }, "--cluster slurm"],
+      "LISTEN" => [->(it) { it.dialled? }, "--joinable, --cluster slurm or --launch LINE"],
+      "MAX_IDLE" => [->(it) { it.dialled? }, "--joinable, --cluster slurm or --launch LINE"],
+      "STAGE_CACHE" => [->(it) { it.local_files? }, "nodes elsewhere and --filesystem local"],
+      "GUESS_FILES" => [->(it) { it.local_files? }, "nodes elsewhere and --filesystem local"]
+    }.freeze
+
+    # @return [Array<String>] what the command line says to no effect, and what would give it one
+    def without_effect
+      OF_SOME_RUNS.filter_map do |key, (applies, what)|
+        next if @configuration.origin(key) != "option" || applies.call(self)
+
+        option = key == "GUESS_FILES" ? "--no-guess-files" : "--#{key.downcase.tr("_", "-")}"
+        "#{option} has no effect without #{what}"
+      end
+    end
+
+    # @return [Boolean] whether nodes may come that nobody has connected to
+    def dialled?
+      joinable? || %w[slurm launch].include?(kind)
+    end
+
+    # @return [Boolean] whether nodes have folders of their own for the run
+    def local_files?
+      !kind.nil? && @configuration.filesystem == "local"
+    end
+
     # @param directory [String] where a relative host file starts
     # @return [Hash] for the message Hello
     def settings(directory)

@@ -515,9 +515,7 @@ module Rakuda
 
     # Of how many blocks the source is read: of those that are compared all, and none where no record is kept.
     def sources_max
-      return Float::INFINITY if @application.configuration.rerun_on.include?("command")
-
-      @application.options.dryrun ? 0 : Rules::SOURCES_MAX
+      @application.configuration.rerun_on.include?("command") ? Float::INFINITY : Rules::SOURCES_MAX
     end
 
     def requirement(task, needed)

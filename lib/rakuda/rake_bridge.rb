@@ -11,6 +11,17 @@ module Rakuda
     # The scope of a task outside all namespaces.
     TOP_SCOPE = Rake::Scope::EMPTY
 
+    # Maximum number of rules that are looked at to say why none makes a file, and, as in rake, of rules behind each other.
+    SHORT_RULES_MAX = 30
+    RULE_LEVELS_MAX = 16
+
+    # A rule that applies to a name, but cannot make it.
+    # @!attribute place [String, nil] `FILE:LINE`
+    # @!attribute name [String] of what it would make
+    # @!attribute missing [Array<String>] sources that are not there, and that nothing makes
+    # @!attribute hopeless [Array<String>] those among them to which no rule applies either
+    ShortRule = Struct.new(:place, :name, :missing, :hopeless)
+
     # In front of Rake::Task.
     module TaskHooks
       # Number of the task in the plan; nil: not planned; negative: on the stack of that walk.
@@ -114,6 +125,16 @@ module Rakuda
         application.instance_variable_get(:@rules).any? { |pattern,| pattern&.match?(name) }
       end
 
+      # Why no rule makes what is called so: those that apply to the name, each with the sources that it lacks, and then
+      # those that apply to these sources.
+      # @return [Array<ShortRule>] at most SHORT_RULES_MAX
+      def short_rules(application, name)
+        traced, application.options.trace_rules = application.options.trace_rules, nil # rake has told its own attempts
+        [].tap { |found| add_short_rules(found, application, name, 0) }
+      ensure
+        application.options.trace_rules = traced
+      end
+
       # Rake's `lookup_prerequisite`, with nil in place of an exception (whose text is dear to make).
       # @return [Rake::Task, nil]
       def find_prerequisite(task, name)
@@ -143,6 +164,30 @@ module Rakuda
       end
 
       private
+
+      # Adds them, as they stand behind one another; so many rules stand before these.
+      def add_short_rules(found, application, name, level)
+        return if level >= RULE_LEVELS_MAX
+
+        application.instance_variable_get(:@rules).each do |rule|
+          break if found.size >= SHORT_RULES_MAX
+          next unless rule[0]&.match?(name)
+
+          missing = missing_sources(application, name, rule)
+          found << (short = ShortRule.new(application.rule_place(rule), name, missing, []))
+          missing.each do |source|
+            before = found.size
+            add_short_rules(found, application, source, level + 1)
+            short.hopeless << source if found.size == before
+          end
+        end
+      end
+
+      def missing_sources(application, name, rule)
+        application.send(:make_sources, name, rule[0], rule[2]).map(&:to_s).reject do |source|
+          File.exist?(source) || Rake::Task.task_defined?(source) || application.enhance_with_matching_rule(source)
+        end
+      end
 
       def find(application, name, scope)
         name = name.to_s

@@ -118,6 +118,49 @@ class BadInputTest < Minitest::Test
     assert_includes @err, "Tasks: TOP => default => prog"
   end
 
+  def test_rule_whose_source_is_missing_is_named_with_its_place
+    rakefile = <<~'RUBY'
+      rule ".o" => [".c", "common.h"] do |t| sh "cp #{t.source} #{t.name}" end
+      rule ".o" => ".f"
+      rule ".c" => ->(name) { name.sub(".c", ".y") } do |t| sh "cp #{t.source} #{t.name}" end
+      file("prog" => "main.o") { touch "prog" }
+    RUBY
+    File.write(File.join(@directory, "common.h"), "")
+    reason = "Don't know how to build task 'main.o' (See the list of available tasks with `rakuda --tasks`)"
+    rules = ["Rakefile:1: the rule applies to 'main.o', but its source 'main.c' does not exist",
+             "Rakefile:3: the rule applies to 'main.c', but its source 'main.y' does not exist; no task and no rule makes it",
+             "Rakefile:2: the rule applies to 'main.o', but its source 'main.f' does not exist; no task and no rule makes it"]
+    [%w[prog], %w[-n prog], %w[main.o]].each do |words|
+      run_rakuda(rakefile, *words)
+      assert_failed [reason, *rules].join("\n")
+    end
+    # Each of several failures is told in a line.
+    run_again("--failure", "continue", "prog", "main.o")
+    assert_includes @err, "rakuda: #{[reason, *rules].join("; ")}\n"
+    # What is there, or made by a task, is not called missing.
+    run_rakuda(rakefile + %(file("main.y") { touch "main.y" }\n), "prog")
+    assert_predicate @status, :success?, @err
+    # No rule applies.
+    run_rakuda(rakefile, "main.x")
+    assert_failed "Don't know how to build task 'main.x'"
+    refute_includes @err, "applies"
+  end
+
+  def test_list_of_tasks_that_is_empty_says_why
+    lists = "has a description (`desc`): `rakuda -AT` lists all 2, and `rakuda -P` what they need"
+    { ["task :a\ntask :b", "-T"] => "no task #{lists}",
+      ["desc 'x'\ntask :a\ntask :b", "-T", "b"] => "no task whose name matches b #{lists}",
+      ["task :a", "-AT", "z"] => "the Rakefile defines no task whose name matches z",
+      ["", "-D"] => "the Rakefile defines no task" }.each do |(rakefile, *words), reason|
+      run_rakuda(rakefile, *words)
+      assert_equal [0, "", "rakuda: #{reason}\n"], [@status.exitstatus, @out, @err]
+      run_again("-q", *words)
+      assert_equal ["", ""], [@out, @err]
+    end
+    run_rakuda("task :a", "-AT")
+    assert_equal ["rakuda a  # \n", ""], [@out, @err]
+  end
+
   def test_syntax_error_is_shown_with_file_and_line
     run_rakuda("task :default do\n  puts 1\n")
     assert_failed "Rakefile:2: syntax error"

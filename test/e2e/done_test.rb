@@ -7,8 +7,9 @@ require_relative "../support/scratch_folder"
 require_relative "../support/terminal"
 require_relative "../support/waiting"
 
-# How many tasks were done: the last line on the terminal, `status` while the run lasts, `runs`, the report and the
-# journal's last line all have one count, that of tasks with an action that ended well.
+# How many tasks there are, in all that shows them while a run goes on and when it is over. And how many were done: the
+# last line on the terminal, `status` while the run lasts, `runs`, the report and the journal's last line all have one
+# count, that of tasks with an action that ended well.
 class DoneTest < Minitest::Test
   include ScratchFolder
   include Waiting
@@ -68,6 +69,34 @@ class DoneTest < Minitest::Test
     assert_counts_agree(3)
     told = [ask("runs")["runs"][0], ask("report"), run_ended]
     assert_equal([[1, 1]] * 3, told.map { |one| one.values_at("failed", "abandoned") })
+  end
+
+  # Three are done, one has failed, one is not run because of it, one waits. What is up to date or has no action is none.
+  def test_the_number_of_tasks_is_one_for_all_that_show_it
+    told = nil
+    terminal = Terminal.run(RAKUDA, "-j2", "--failure", "continue", "all", "last", directory: @folder, input: File::NULL) do |now|
+      shown = now.lines.join("\n")[%r{3/(\d+) done, 1 running, 1 failed}, 1]
+      next if told || shown.nil?
+
+      told = totals(shown)
+      File.write(File.join(@folder, "gate"), "")
+    end
+    assert_equal({ "display" => 6, "status" => 6, "rules" => 6, "top" => 6, "report" => 6, "text" => 6 }, told)
+    last = terminal.lines.join("\n")[/^== rakuda: (.*) ==$/, 1]
+    assert_equal "1 failed, 1 not run because of it, 4 done", last
+    text, = Open3.capture2(CTL, "report", "--text", chdir: @folder)
+    beside = "beside them \\d+ up to date, \\d+ without an action"
+    assert_match(/^tasks +6: 4 done, 1 failed, 1 not run because of those; #{beside}$/, text)
+    assert_equal 6, ask("report")["tasks"]
+  end
+
+  # @param shown [String] by the live display
+  def totals(shown)
+    status = ask("status")["runs"][0]
+    top, = Open3.capture2(CTL, "top", "--text", chdir: @folder)
+    text, = Open3.capture2(CTL, "report", "--text", chdir: @folder)
+    { "display" => shown.to_i, "status" => status["total"], "rules" => status["rules"].sum { |rule| rule["total"] },
+      "top" => top[%r{^3/(\d+) done}, 1].to_i, "report" => ask("report")["tasks"], "text" => text[/^tasks +(\d+):/, 1].to_i }
   end
 
   def test_a_run_that_goes_on_has_the_same_count

@@ -192,6 +192,16 @@ class PlanTest < Minitest::Test
     assert_equal 118, told.size
   end
 
+  # Their action is rake's own, which has no place in the Rakefile.
+  def test_a_long_plan_calls_directories_so
+    File.write(path("Rakefile"), <<~'RUBY')
+      (1..60).each { |n| directory "d#{n}" }
+      task(all: (1..60).map { |n| "d#{n}" }) { puts 1 }
+    RUBY
+    assert_equal ["directory: 60 tasks, d1 to d60: missing", "Rakefile:2: all: always runs"],
+                 on_terminal("-n", "all").lines(chomp: true).first(2)
+  end
+
   def test_a_long_plan_tells_actions_and_parameters_that_have_changed
     rakefile = <<~'RUBY'
       LEVEL = 1
@@ -206,6 +216,18 @@ class PlanTest < Minitest::Test
     seen = on_terminal("-n", "--rerun-on", "command", "all").lines.map { |line| line.chomp.sub(/;.*/, "") }
     assert_equal ["Rakefile:2: 30 tasks, o1.p to o30.p: changed action",
                   "Rakefile:4: 30 tasks, o1.q to o30.q: changed parameters", "60 of 60 tasks would run"], seen.first(3)
+  end
+
+  # The journal of the run before tells times by name, so the names differ.
+  def test_estimates_by_line_are_not_taken_from_another_rakefile
+    sleepy = "rule('.s') { |t| sleep 0.3; touch t.name }\ntask(default: 'one.s')\n"
+    plan("-q", rakefile: sleepy)
+    estimate = lambda do |rakefile|
+      plan("--plan=json", "-q", "two.s", rakefile: rakefile)
+      JSON.parse(@out).dig("estimate", "wall_s")
+    end
+    assert_operator estimate.call(sleepy.sub("task", "# A comment changes nothing.\ntask")), :>=, 0.3
+    assert_nil estimate.call(sleepy.sub("sleep 0.3", "puts 1"))
   end
 
   private

@@ -202,7 +202,7 @@ class RerunTest < Minitest::Test
     write("pwrake_conf.yaml", "RERUN_ON: [command, inputs]\n")
     assert_made
     _, err, status = Open3.capture3(File.join(BIN, "rakuda"), "--rerun-on", "comand", chdir: @directory)
-    assert_equal ["rakuda: RERUN_ON=comand (option): expected command,inputs,content,env\n", 1], [err, status.exitstatus]
+    assert_equal ["rakuda: --rerun-on comand: expected command,inputs,content,env\n", 1], [err, status.exitstatus]
   end
 
   def test_more_than_rakes_rule_runs_and_never_less

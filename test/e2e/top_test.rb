@@ -18,7 +18,8 @@ class TopTest < Minitest::Test
     task(bad1: "map/a.bam") { sh "echo no reference; exit 3" }
     task(bad2: "map/a.bam") { sh "echo second; exit 4" }
     task(slow: %w[map/a.bam map/b.bam map/c.bam]) { sh "until [ -e gate ]; do sleep 0.01; done" }
-    task default: %w[bad1 bad2 slow]
+    task(later: :slow) { puts "later" }
+    task default: %w[bad1 bad2 slow later]
   RUBY
 
   def setup
@@ -78,7 +79,9 @@ class TopTest < Minitest::Test
   # Keys are pressed once what the one before has done is on the screen.
   def test_keys_show_the_help_and_look_for_tasks
     steps = [[/\Aq leave/, "?"], [/any key closes it\z/, "x"], [/\Aq leave/, "/bad2"],
-             [%r{\A/bad2_}, "\r"], [%r{\A/bad2: 0 running, 1 failed}, "\e"], [/\Aq leave/, "q"]]
+             [%r{\A/bad2_}, "\r"], [%r{\A/bad2: 0 running, 0 done, 1 failed, 0 not begun}, "\e"], [/\Aq leave/, "/later\r"],
+             [%r{\A/later: 0 running, 0 done, 0 failed, 1 not begun}, "\e"], [/\Aq leave/, "/map\r"],
+             [%r{\A/map: 0 running, 3 done, 0 failed, 0 not begun}, "\e"], [/\Aq leave/, "q"]]
     seen = []
     terminal = top do |now|
       next if steps.empty? || now.lines.none?(steps[0][0])
@@ -93,13 +96,15 @@ class TopTest < Minitest::Test
     assert(seen[4].any?(/\A *[\d.]+ m?s +bad2 +status 4/), seen[4].join("\n"))
     refute(seen[4].any?(/until \[ -e g/), "what is not looked for is not shown")
     assert(seen[5].any?(/\A *[\d.]+ m?s +map\/[abc]\.bam +done/), "what has ended last has the rows that are left")
+    assert(seen[6].any?(/\A *- +later +waiting/), seen[6].join("\n"))
+    assert_equal 3, seen[8].grep(/\A *[\d.]+ m?s +map\/[abc]\.bam +done/).size, "what is done is found, too"
   end
 
   def test_the_end_of_the_run_is_shown_and_a_signal_gives_the_terminal_back
     killed = false
     terminal = top do |now|
       open_gate if now.lines.any?(/\A3\/\d done/)
-      next if killed || now.lines.none?("has ended: failed; 4 done, 2 failed")
+      next if killed || now.lines.none?("has ended: failed; 5 done, 2 failed")
 
       killed = true
       Process.kill(:TERM, now.pid)

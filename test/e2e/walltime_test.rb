@@ -102,7 +102,7 @@ class WalltimeTest < Minitest::Test
     ["2", "2:0", "1:00:00:00", "0s", "soon"].each do |time|
       result = rakuda("--walltime", time)
       assert_equal 1, result.status
-      assert_includes result.err, "WALLTIME=#{time} (option): expected a time such as 2:00:00, 30:00, 90m or 2h"
+      assert_includes result.err, "--walltime #{time}: expected a time such as 2:00:00, 30:00, 90m or 2h"
     end
   end
 end

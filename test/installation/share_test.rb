@@ -94,8 +94,8 @@ class ShareTest < Minitest::Test
   def test_page_of_rakudactl_has_every_question
     page = File.read(File.join(SHARE, "man/man1/rakudactl.1"))
     help = run_well("rakudactl", "--help")
-    questions = help[/^Commands:\n(.*?)\n\n/m, 1].scan(/^  (\w+) /).flatten - ["help"]
-    assert_equal questions, page.scan(/^\.SS (\w+)$/).flatten
+    questions = help[/^Commands:\n(.*?)\n\nOptions:/m, 1].scan(/^  ([\w-]+) /).flatten - ["help"]
+    assert_equal questions.sort, page.scan(/^\.SS (\S+)$/).flatten.map { |name| name.delete("\\\\") }.sort
   end
 
   def test_names_of_tasks_are_kept_until_the_rakefile_changes
@@ -149,6 +149,19 @@ class ShareTest < Minitest::Test
     assert_equal %w[--per-node], bash("rakudactl bench suite ci --per")
   end
 
+  def test_bash_completes_files
+    run_rakuda
+    FileUtils.mkdir_p(File.join(@work, "results/deep"))
+    FileUtils.touch(["results/one.html", "results/two words.json"].map { |name| File.join(@work, name) })
+    assert_equal %w[results/], bash("rakudactl report -o res")
+    assert_equal ["results/deep/", "results/one.html", 'results/two\ words.json'], bash("rakudactl export dot -o results/").sort
+    assert_equal %w[results/deep/], bash("rakudactl report --csv results/"), "a folder is wanted"
+    assert_equal ['results/two\ words.json'], bash("rakudactl sim results/t")
+    assert_equal %w[results/one.html], bash("rakudactl why n:built -f results/o")
+    assert_equal %w[results/], bash("rakudactl -C re")
+    assert_equal %w[results/one.html], bash("rakudactl bench report results/o")
+  end
+
   def test_fish_completes
     assert_equal %w[--policy], fish("rakuda --poli")
     assert_equal %w[lifo lifo_hlfet lifo_hrf], fish("rakuda --policy li")
@@ -159,6 +172,8 @@ class ShareTest < Minitest::Test
     assert_equal %w[status story], fish("rakudactl st")
     assert_equal %w[n:built], fish("rakudactl story n:bu")
     assert_equal %w[last], fish("rakudactl report la")
+    FileUtils.mkdir_p(File.join(@work, "results/deep"))
+    assert_equal %w[results/deep/], fish("rakudactl report --csv results/")
     assert_equal %w[env,command env,content], fish("rakudactl why n:built --rerun-on env,co")
     assert_equal %w[predict prepare], fish("rakudactl bench pre")
     assert_equal %w[les-io], fish("rakudactl bench run argot-io le")
@@ -169,9 +184,12 @@ class ShareTest < Minitest::Test
   # zsh puts behind a word of a list of its own, and takes away by itself when none is typed.
   def test_zsh_completes
     run_rakuda
+    FileUtils.mkdir_p(File.join(@work, "results/deep"))
     lines = { "rakuda --poli" => "rakuda --policy=", "rakuda --progress=pl" => "rakuda --progress=plain",
               "rakuda n:bu" => "rakuda n:built", "rakudactl expla" => "rakudactl explain",
-              "rakudactl story n:bu" => "rakudactl story n:built", "rakudactl export wf" => "rakudactl export wfformat",
+              "rakudactl story n:bu" => "rakudactl story n:built",
+              "rakudactl report --csv res" => "rakudactl report --csv results/",
+              "rakudactl export wf" => "rakudactl export wfformat",
               "rakudactl story n:built --run=la" => "rakudactl story n:built --run=last",
               "rakuda --rerun-on content,i" => "rakuda --rerun-on content,inputs,",
               "rakuda --rerun-on=env,inputs,con" => "rakuda --rerun-on=env,inputs,content,",

@@ -64,6 +64,16 @@ module PageLook
     }).map((it) => it.textContent)
   JS
 
+  # Charts of the whole run of which a part is out of sight, and their texts that touch one another.
+  CUT_CHARTS = <<~'JS'
+    [...document.querySelectorAll("figure.whole > svg")].flatMap((it) => {
+      const box = it.getBoundingClientRect(), texts = [...it.querySelectorAll(".tick")];
+      const found = box.width && (box.left < -1 || box.right > innerWidth + 1) ? [it.getAttribute("aria-label")] : [];
+      return found.concat(texts.filter((text, i) => i > 0 &&
+        text.getBoundingClientRect().left < texts[i - 1].getBoundingClientRect().right).map((text) => text.textContent));
+    })
+  JS
+
   private
 
   # In each of both widths, light and dark: nothing is wider than the window, nothing sticks out of it that cannot be
@@ -81,6 +91,7 @@ module PageLook
       assert_empty browser.evaluate(STICKING_OUT), look
       assert_empty browser.evaluate(UNREADABLE), look
       assert_empty browser.evaluate(LEAVING_BOXES), look
+      assert_empty browser.evaluate(CUT_CHARTS), look
       assert_empty browser.evaluate(TRIANGLES_ALONE), look
       next unless (folder = ENV["RAKUDA_PICTURES"])
 

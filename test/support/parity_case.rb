@@ -15,6 +15,12 @@ class ParityCase
   # What the engine says at the end of a run that failed, which rake does not: from its first line to its last.
   FAILURE_BLOCK = /^== rakuda: [^\n]+ ==\n.*?^to resume: [^\n]*\n/m.freeze
 
+  # Why a list of tasks is empty, of which rake says nothing.
+  NOTHING_LISTED = /^rakuda: (?:no task|the Rakefile defines no task)[^\n]*\n/.freeze
+
+  # What is said of a rule that applies to what nobody can make, of which rake says nothing.
+  RULE = /^Rakefile:\d+: the rule applies to [^\n]*\n/.freeze
+
   # @return [Array<ParityCase>]
   def self.all
     Dir[File.join(ROOT, "test", "parity", "*.rake")].map { |path| new(path) }
@@ -80,6 +86,7 @@ class ParityCase
       # A dry run of ours ends with the plan, of which rake has nothing.
       out = out.sub(PLAN, "") if words.include?("-n") && command != ["rake"]
       err = err.b.sub(FAILURE_BLOCK, "") unless status.success?
+      err = err.sub(NOTHING_LISTED, "").gsub(RULE, "") if command != ["rake"]
       return [out, err, status.exitstatus]
     end
     nil

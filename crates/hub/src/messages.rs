@@ -6,7 +6,7 @@ use rakuda_agent::clock;
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{
     ActionOutcome as CoreOutcome, Event, Held, Input, InvocationId, Output, Places, RuleId, TaskId,
-    TaskKind, Timestamp, WaitsForSize, total_ns,
+    TaskKind, Timestamp, total_ns,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
@@ -30,7 +30,7 @@ use crate::hub::Hub;
 use crate::notes::{AttemptNote, outcome_of};
 use crate::printer::OutputMode;
 use crate::progress::duration::duration;
-use crate::requirements::{Shortage, allowed_nodes, requirement_of};
+use crate::requirements::{Shortage, allowed_nodes, oversubscribed, requirement_of};
 use crate::targets::{TargetEnding, settle_target};
 
 /// Why an action has failed that ended well without its target, where that counts.
@@ -208,6 +208,13 @@ impl Hub {
         if definition.after_failure.is_some_and(|next| next >= id) {
             return Err(HubError::Protocol("what holds after a failure is to be defined first"));
         }
+        let lenient;
+        let definition = if self.settings.oversubscribe {
+            lenient = oversubscribed(definition);
+            &lenient
+        } else {
+            definition
+        };
         let alone = self.settings.cluster.is_none();
         let capacity = alone.then_some(&self.settings.capacity);
         let counts = &self.settings.capacity.resources;
@@ -222,16 +229,12 @@ impl Hub {
         }
         // The nodes first: what it lacks is slots on all of them, not cores of one.
         self.check_nodes_wanted(definition);
-        let shares = self.settings.oversubscribe && definition.nodes.is_some();
         for Shortage { text, refused } in shortages {
-            if refused && !shares {
+            if refused {
                 self.refuse_needs(&text);
             } else {
                 self.warn(&text);
             }
-        }
-        if shares {
-            requirement.waits_for_size = WaitsForSize::default();
         }
         self.note_size(&requirement, definition);
         requirement.choice = self.choice_of(definition);

@@ -16,6 +16,7 @@ use crate::attempts::state::AttemptDetails;
 use crate::facts::{self, fact_of, identity_of};
 use crate::fresh_looks::Look;
 use crate::hub::Hub;
+use crate::progress::state::Ending;
 use crate::requirements::devices_by_name;
 
 impl Hub {
@@ -129,9 +130,14 @@ impl Hub {
                 if how.is_well() {
                     self.on_settled_elsewhere(id);
                 }
-                let (acted, aborted) = (self.has_run(id), self.failures.is_aborted(id));
-                let rule = self.record.rule_of(id);
-                self.progress.on_settled(id, rule, how, acted, aborted);
+                let task = self.run.scheduler().task(id);
+                let ending = Ending {
+                    settled: how,
+                    has_action: task.is_some_and(|task| task.has_action),
+                    acted: self.has_run(id),
+                    aborted: self.failures.is_aborted(id),
+                };
+                self.progress.on_settled(id, self.record.rule_of(id), ending);
                 if how == Settled::Failed {
                     self.tell_failure(id);
                 }
@@ -169,6 +175,7 @@ impl Hub {
         self.tell_losses();
         failed.extend(self.take_not_brought());
         self.tell(Input::InvocationOver { id });
+        self.progress.note_invocation_ended(self.now.time.0);
         self.note_invocation_ended(id, &failed, &abandoned);
         self.tell_without_record();
         self.any_failed |= !failed.is_empty() || !abandoned.is_empty();

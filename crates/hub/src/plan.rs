@@ -81,7 +81,8 @@ impl Hub {
         }
         let runs = executed && action && !name.0.is_empty();
         let rule = self.record.location_of(id).cloned();
-        let duration = if runs { durations.estimate(&name, rule.as_ref()) } else { None };
+        let duration =
+            if runs { durations.estimate(&name, self.record.known_rule(id)) } else { None };
         // A task that was deferred may wait for others that got their numbers later; the forecast does without those.
         let waits_for = self.run.scheduler().prerequisites(id).chain(self.streams.sources_of(id));
         let prerequisites = waits_for.filter(|other| *other < id);

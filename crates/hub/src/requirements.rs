@@ -23,17 +23,21 @@ struct Shortages<'a> {
 }
 
 impl Shortages<'_> {
-    /// `asked` and `there` fit after "asks for" and "but"; `instead` is what is done when that is allowed.
-    fn add(&mut self, field: StrictField, asked: &str, there: &str, instead: &str) {
+    fn refuses(&self, field: StrictField) -> bool {
+        self.definition.strict.contains(&field)
+    }
+
+    /// `asked` and `there` fit after "asks for" and "but"; `instead` is what is done when that is allowed, `ways`
+    /// what the user can do when it is not, the last of which is to allow it.
+    fn add(&mut self, field: StrictField, asked: &str, there: &str, instead: &str, ways: &str) {
         let task = self.definition.task.to_display();
         let place = self.definition.place.as_ref().map(Text::to_display);
-        let refused = self.definition.strict.contains(&field);
+        let refused = self.refuses(field);
         let text = match (refused, place) {
             (true, place) => {
                 let place = place.map_or(String::new(), |place| format!("{place}: "));
                 format!(
-                    "{place}needs: task {task} asks for {asked}, but {there}; by `desc` in the place of `needs` it would \
-                     run all the same"
+                    "{place}needs: task {task} asks for {asked}, but {there}: {ways} in the place of `needs`)"
                 )
             }
             (false, Some(place)) => {
@@ -43,6 +47,15 @@ impl Shortages<'_> {
         };
         self.found.push(Shortage { text, refused });
     }
+}
+
+/// `definition` with `--oversubscribe`: a task has what cores there are, and one that asks for nodes also what else
+/// there is on them.
+pub fn oversubscribed(definition: &RequirementDefinition) -> RequirementDefinition {
+    let mut lenient = definition.clone();
+    let is_wide = definition.nodes.is_some();
+    lenient.strict.retain(|field| *field != StrictField::Cores && !is_wide);
+    lenient
 }
 
 /// The core's form of `definition`, and what is to be said about what a node cannot give. `counts`
@@ -64,14 +77,23 @@ pub fn requirement_of(
         let asked = format!("{count} {name}");
         let Some((index, id)) = index.and_then(|i| Some((i, ResourceId(u32::try_from(i).ok()?))))
         else {
-            let there = format!("this run has none (give it: --resource {name}=N)");
-            shortages.add(StrictField::Resources, &asked, &there, "running it without");
+            let ways =
+                format!("give it --resource {name}={count}, or let the task run without (`desc`");
+            let there = if shortages.refuses(StrictField::Resources) {
+                "this run has none".to_owned()
+            } else {
+                format!("this run has none (give it: --resource {name}=N)")
+            };
+            shortages.add(StrictField::Resources, &asked, &there, "running it without", &ways);
             continue;
         };
         let there = counts[index];
         if count > there {
             let has = format!("this run has {there}");
-            shortages.add(StrictField::Resources, &asked, &has, "giving it all of them");
+            let ways = format!(
+                "give it --resource {name}={count}, or let the task have all of them (`desc`"
+            );
+            shortages.add(StrictField::Resources, &asked, &has, "giving it all of them", &ways);
         }
         wanted.push((id, count.min(there)));
     }
@@ -86,17 +108,18 @@ pub fn requirement_of(
                 &asked,
                 &there,
                 "running it alone in all of it",
+                "ask for less, or let the task run alone in all of it (`desc`",
             );
             memory_bytes = capacity.memory_bytes;
         }
         if definition.cores > capacity.cores {
-            let there = format!("this run has {} (-j)", capacity.cores);
-            let asked = if definition.strict.contains(&StrictField::Cores) {
-                format!("{} cores", definition.cores)
-            } else {
-                format!("ncore={}", definition.cores)
-            };
-            shortages.add(StrictField::Cores, &asked, &there, "giving it all of them");
+            let there = format!("this run has {} (-j {0})", capacity.cores);
+            let asked = format!("{} cores", definition.cores);
+            let ways = format!(
+                "give it -j {0}, or let the task have fewer (--oversubscribe, or `desc \"ncore={0}\"`",
+                definition.cores
+            );
+            shortages.add(StrictField::Cores, &asked, &there, "giving it all of them", &ways);
         }
         cores = cores.min(capacity.cores.max(1));
     }
@@ -205,9 +228,19 @@ mod tests {
         assert_eq!(
             texts,
             [
-                "Rakefile:3: needs: task big asks for 9 cores, but this run has 4 (-j); by `desc` in the place of `needs` it \
-              would run all the same"
+                "Rakefile:3: needs: task big asks for 9 cores, but this run has 4 (-j 4): give it -j 9, or let the task \
+              have fewer (--oversubscribe, or `desc \"ncore=9\"` in the place of `needs`)"
             ]
+        );
+        let (_, shortages) =
+            requirement_of(&oversubscribed(&definition), &[], &[], Some(&capacity));
+        let texts: Vec<_> = shortages.iter().map(|it| (it.refused, it.text.as_str())).collect();
+        assert_eq!(
+            texts[1],
+            (
+                false,
+                "task big (Rakefile:3) asks for 9 cores, but this run has 4 (-j 4); giving it all of them"
+            )
         );
     }
 

@@ -69,7 +69,7 @@ impl Hub {
         front: u32,
     ) -> (RequirementId, Option<u64>) {
         let name = self.names.name(id);
-        let estimate = self.times.estimate(name, self.record.location_of(id));
+        let estimate = self.times.estimate(name, self.record.known_rule(id));
         let (requirement, unknown) = &self.times.requirements[front as usize];
         let (requirement, unknown) = (requirement.clone(), *unknown);
         let Some(estimate) = estimate else { return (unknown, None) };

@@ -23,7 +23,7 @@ use rakuda_proto::journal::{
     RuleDefined, RunEnded, RunOutcome, RunStarted, Settled, TargetFate, TaskDefined, TaskKind,
     TaskSettled,
 };
-use rakuda_record::history::{DurationTable, RunSummary};
+use rakuda_record::history::{DurationTable, KnownRule, RunSummary};
 
 const SOURCES: u32 = 100;
 /// 2026-01-01 00:00:00 UTC.
@@ -435,7 +435,8 @@ impl<W: Write> Execution<'_, W> {
         } else {
             let rule = self.graph.rules[task as usize];
             let location = format!("Rakefile:{}", 10 + 4 * rule).into();
-            self.durations.add(Some(&location), &self.graph.names[task as usize], wall_ns);
+            let known = KnownRule { location: &location, source: None };
+            self.durations.add(Some(known), &self.graph.names[task as usize], wall_ns);
             self.counts[0] += 1;
         }
         self.settle(task, !bad)

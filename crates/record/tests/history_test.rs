@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rakuda_proto::Text;
 use rakuda_proto::journal::RunOutcome;
 use rakuda_record::folder::{FolderError, Records, RunState, find_run};
-use rakuda_record::history::{Basis, DurationTable, Durations, LastRecords, RunSummary};
+use rakuda_record::history::{Basis, DurationTable, Durations, KnownRule, LastRecords, RunSummary};
 
 /// A folder of its own for one test, removed at its end.
 struct Folder(PathBuf);
@@ -135,7 +135,8 @@ fn estimates_come_from_the_target_then_the_rule_then_the_pattern() {
         let path = folder.run(run, "");
         let mut table = DurationTable::default();
         for step in [mean_ns - 10, mean_ns, mean_ns + 10] {
-            table.add(Some(&name("Rakefile:3")), &format!("a{step}.o").into(), step);
+            let rule = KnownRule { location: &name("Rakefile:3"), source: Some("0a") };
+            table.add(Some(rule), &format!("a{step}.o").into(), step);
         }
         table.add(None, &name("plot_7.png"), 5);
         let summary = RunSummary {
@@ -160,15 +161,20 @@ fn estimates_come_from_the_target_then_the_rule_then_the_pattern() {
     folder.run("3", &attempt("01", "done", 47));
     let records = folder.records();
     let mut durations = Durations::of_summaries(&records).unwrap();
-    let rule = durations.estimate(&name("a.o"), Some(&name("Rakefile:3"))).unwrap();
+    let location = name("Rakefile:3");
+    let rule_of = |source| Some(KnownRule { location: &location, source });
+    let rule = durations.estimate(&name("a.o"), rule_of(Some("0a"))).unwrap();
     assert_eq!((rule.mean_ns, rule.count, rule.from), (200, 6, Basis::Rule));
     assert_eq!(rule.deviation_ns, 109, "of 90, 100, 110, 290, 300, 310");
+    for source in [Some("0b"), None] {
+        assert_eq!(durations.estimate(&name("a.o"), rule_of(source)), None, "another action");
+    }
     let pattern = durations.estimate(&name("plot_12.png"), None).unwrap();
     assert_eq!((pattern.mean_ns, pattern.count, pattern.from), (5, 2, Basis::Pattern));
     assert_eq!(durations.estimate(&name("plot.png"), None), None);
     let run = find_run(&folder.0, "3").unwrap();
     durations.add_targets(&run, |wanted| *wanted == name("a.o")).unwrap();
-    let exact = durations.estimate(&name("a.o"), Some(&name("Rakefile:3"))).unwrap();
+    let exact = durations.estimate(&name("a.o"), rule_of(Some("0b"))).unwrap();
     assert_eq!((exact.mean_ns, exact.count, exact.from), (42, 1, Basis::Target));
 }
 

@@ -50,7 +50,7 @@ module Rakuda
       rescue JSON::ParserError => e
         raise UsageError, "#{path}: not JSON: #{e.message.lines.first.strip[0, 100]}"
       rescue SystemCallError => e
-        raise UsageError, e.message
+        raise UsageError, "#{path}: #{e.class.new.message}; expected a result, as `rakudactl bench run` writes"
       end
 
       # @return [Array<String>] what is wrong

@@ -1,7 +1,7 @@
-//! What may come next on a command line of `rakudactl`. The completions of the shells (share/) ask
-//! it with `rakudactl __complete POSITION WORD...`; clap answers from the words that `--help`
-//! tells, what is recorded here adds the names of runs and tasks, and the words of `bench` are its
-//! runner's. How a shell shows it is the shell's business.
+//! What may come next on a command line of `rakudactl`. The completions of the shells (share/) ask it with `rakudactl
+//! __complete POSITION WORD...`; clap answers from the words that `--help` tells, what is recorded here adds the
+//! names of runs and tasks, values that are files are found from the folder in which the shell is, and the words of
+//! `bench` are its runner's. How a shell shows it is the shell's business.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, Command};
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _, complete,
+};
 use rakuda_record::words::command_line;
 
 use super::bench::Bench;
@@ -42,10 +44,11 @@ pub fn run(command: Command, words: &[OsString]) -> ExitCode {
     let mut words = words.to_vec();
     // The word that is to be completed may be none yet.
     words.resize(words.len().max(position + 1), OsString::new());
+    let folder = here();
     let asked = Asked { words: words.clone() };
     let option = words[position].as_encoded_bytes().starts_with(b"-");
     let mut command = asked.teach(command);
-    let Ok(candidates) = complete(&mut command, words, position, None) else {
+    let Ok(candidates) = complete(&mut command, words, position, Some(&folder)) else {
         return ExitCode::FAILURE;
     };
     // Options are told to those who have begun one: else they would stand among the names of tasks.
@@ -114,6 +117,13 @@ impl Asked {
                 known.extend(asked.runs(word));
                 known
             })),
+            // Those of clap's type for paths are known as such, these are text to it.
+            Some("FILE" | "FILE,..." | "CONF" | "INVITATION") => {
+                arg.add(ArgValueCompleter::new(|word: &OsStr| files(word)))
+            }
+            Some("DIR") => arg.add(ArgValueCompleter::new(|word: &OsStr| {
+                PathCompleter::dir().current_dir(here()).complete(word)
+            })),
             Some("RUN" | "RUN2") => {
                 arg.add(ArgValueCompleter::new(move |word: &OsStr| asked.runs(word)))
             }
@@ -131,7 +141,8 @@ impl Asked {
             let words = folder.first().map(|started| command_line(&started.command_line));
             CompletionCandidate::new(folder.run).help(words.map(Into::into))
         });
-        std::iter::once(last).chain(runs).filter(|run| begins(run, word)).collect()
+        let runs = std::iter::once(last).chain(runs).filter(|run| begins(run, word));
+        runs.chain(named_files(word)).collect()
     }
 
     /// The tasks of the run that the command line names, else of the last.
@@ -172,6 +183,21 @@ impl Asked {
         }
         None
     }
+}
+
+/// Where relative names start.
+fn here() -> PathBuf {
+    std::env::current_dir().unwrap_or_default()
+}
+
+/// Files and folders whose names begin so.
+fn files(word: &OsStr) -> Vec<CompletionCandidate> {
+    PathCompleter::any().current_dir(here()).complete(word)
+}
+
+/// The same where the word may be another one, too: once it has begun.
+fn named_files(word: &OsStr) -> Vec<CompletionCandidate> {
+    if word.is_empty() { Vec::new() } else { files(word) }
 }
 
 /// The words that may stand after the last comma and do not stand before it, each with all before it.

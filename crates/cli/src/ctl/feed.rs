@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::time::Duration;
 
 use rakuda_record::folder::{RunFolder, RunState};
 use rakuda_record::live::{LiveRun, told};
@@ -16,12 +17,16 @@ use rakuda_record::summary::streams::StreamState;
 use rakuda_record::sync::SyncFigures;
 use serde_json::{Value, json};
 
-use super::journal_tasks::{Ended, Words, ended, fits, running};
+use super::journal_tasks::{NotRunning, Words, ended, fits, running, without_attempt};
 use super::place::Place;
+use super::waiting::{self, Bounds, in_words};
 use super::{live, report};
 
 /// Bytes of the journal that are read at a time.
 const PIECE: u64 = 8 << 20;
+
+/// Of a search for tasks that have not begun: as it goes on with each look, no longer than a look may take.
+const SEARCH: Bounds = Bounds { found: 200, time: Duration::from_millis(300) };
 
 /// A look at a run.
 #[derive(Debug, Default)]
@@ -42,8 +47,13 @@ pub struct Look {
     pub failed: Vec<u32>,
     /// The one that was chosen.
     pub chosen: Option<Failure>,
-    /// Tasks that have ended, the last first.
-    pub ended: Vec<Ended>,
+    /// Tasks that have ended, the last first. With words that are looked for, after these what did not run, and what
+    /// has not begun.
+    pub others: Vec<NotRunning>,
+    /// How many of all that fit the words are done.
+    pub done: usize,
+    /// How many that fit have not begun; `true`: there may be more.
+    pub to_come: (usize, bool),
 }
 
 impl Look {
@@ -137,7 +147,15 @@ impl Feed {
             })
             .map(|task| task.defined.task)
             .collect();
-        let ended = ended(run, words);
+        let found = ended(run, words);
+        let (mut others, done, mut to_come) = (found.tasks, found.done, (0, false));
+        if !words.is_empty() {
+            others.extend(without_attempt(run, words));
+            let found = waiting::find(place, &name, &words.text(), SEARCH);
+            let tasks = found["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+            others.extend(tasks.iter().map(not_begun));
+            to_come = (tasks.len(), found["more"] == true);
+        }
         let mut rounds = SyncFigures::default();
         rounds.add_run(run);
         let state = if live.is_some() { "" } else { RunState::of_journal(run).word() };
@@ -146,7 +164,19 @@ impl Feed {
         let streams = told::streams(run, live.as_ref());
         let task = failed.get(chosen.min(failed.len().saturating_sub(1))).copied();
         let chosen = task.and_then(|task| self.failure(task));
-        Ok(Look { run: name, live, state, rules, streams, rounds, failed, chosen, ended })
+        Ok(Look {
+            run: name,
+            live,
+            state,
+            rules,
+            streams,
+            rounds,
+            failed,
+            chosen,
+            others,
+            done,
+            to_come,
+        })
     }
 
     fn failure(&mut self, task: u32) -> Option<Failure> {
@@ -157,6 +187,13 @@ impl Feed {
         }
         self.failure.as_ref().map(|(_, failure)| failure.clone())
     }
+}
+
+/// One that was found at the hub: `[number, name, place, state]`.
+fn not_begun(found: &Value) -> NotRunning {
+    let name = found[1].as_str().unwrap_or_default().to_owned();
+    let how = in_words(&found[3]);
+    NotRunning { name, node: String::new(), took_ns: None, how, is_bad: false }
 }
 
 /// What the hub of a run says of it; none: it has ended, or ends.

@@ -1,18 +1,19 @@
-//! Tasks of a run that goes on, as its journal tells of them: those that run beyond what a hub lists, and those that
-//! have ended last. Both by the words that their user looks for.
+//! Tasks of a run that goes on, as its journal tells of them: those that run beyond what a hub lists, those that have
+//! ended last, and what did not run at all. All by the words that their user looks for.
 //!
 //! It does not know how they are shown.
 
 use std::collections::BTreeSet;
 
 use rakuda_record::Run;
+use rakuda_record::report::fate_word;
 use rakuda_record::summary::outcomes::{Fate, fate};
 use rakuda_record::summary::task_rows::exit_of;
 use rakuda_record::words::command_line;
 use rakuda_record::{Attempt, Command, Task};
 use serde_json::{Value, json};
 
-/// Maximum number of ended tasks that are told.
+/// Maximum number of tasks that are told which have ended, and of those that did not run.
 const ENDED_MAX: usize = 100;
 
 /// Words that a task must have, all of them, in its name, its command or the name of its node.
@@ -30,6 +31,11 @@ impl Words {
         self.0.is_empty()
     }
 
+    /// They, with spaces between.
+    pub fn text(&self) -> String {
+        self.0.join(" ")
+    }
+
     /// Whether they are all there.
     pub fn fit<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> bool {
         if self.is_empty() {
@@ -40,19 +46,28 @@ impl Words {
     }
 }
 
-/// A task that has ended.
+/// A task that does not run now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct NotRunning {
     /// Its name.
     pub name: String,
-    /// Where its last attempt ran.
+    /// Where its last attempt ran; empty: there was none.
     pub node: String,
-    /// How long that took, ns.
-    pub took_ns: u64,
-    /// `done`, or how it failed.
+    /// How long that took, ns; none: there was none.
+    pub took_ns: Option<u64>,
+    /// `done`, how it failed, `up to date`, what it waits for.
     pub how: String,
     /// It failed.
     pub is_bad: bool,
+}
+
+/// Tasks that have ended.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// The last first.
+    pub tasks: Vec<NotRunning>,
+    /// How many of all that fit are done.
+    pub done: usize,
 }
 
 /// All tasks that run and that fit, in the form of a hub's list: first those that it lists.
@@ -82,7 +97,7 @@ pub fn running(run: &Run, told: &[Value], now_ns: i64, words: &Words) -> Vec<Val
 }
 
 /// Those that have ended and that fit, the last first.
-pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
+pub fn ended(run: &Run, words: &Words) -> Ended {
     let mut found: Vec<(i64, &Task, &Attempt)> = Vec::new();
     for task in run.tasks.iter().flatten() {
         let Some(last) = task.attempts.last() else { continue };
@@ -94,15 +109,16 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
     let latest = |&(ended_ns, task, _): &(i64, &Task, &Attempt)| {
         (std::cmp::Reverse(ended_ns), task.defined.task)
     };
-    if words.is_empty() && found.len() > ENDED_MAX {
+    if !words.is_empty() {
+        found.retain(|(_, task, last)| fits(run, task, last, words));
+    }
+    let done = found.iter().filter(|(_, task, _)| fate(task) == Fate::Ran).count();
+    if found.len() > ENDED_MAX {
         found.select_nth_unstable_by_key(ENDED_MAX, latest);
         found.truncate(ENDED_MAX);
     }
     found.sort_by_key(latest);
-    let told = found.into_iter().filter_map(|(_, task, last)| {
-        if !fits(run, task, last, words) {
-            return None;
-        }
+    let told = found.into_iter().map(|(_, task, last)| {
         let (name, node) = (task.defined.name.to_display(), node(run, last));
         let is_bad = fate(task) == Fate::Failed;
         let status = || commands(run, last).filter_map(exit_of).next_back();
@@ -111,7 +127,22 @@ pub fn ended(run: &Run, words: &Words) -> Vec<Ended> {
         } else {
             "done".to_owned()
         };
-        Some(Ended { name, node, took_ns: last.run_ns(run), how, is_bad })
+        NotRunning { name, node, took_ns: Some(last.run_ns(run)), how, is_bad }
+    });
+    Ended { tasks: told.collect(), done }
+}
+
+/// Those with an action that were settled without an attempt, and whose names fit: what was up to date, or not tried.
+pub fn without_attempt(run: &Run, words: &Words) -> Vec<NotRunning> {
+    let all = run.tasks.iter().flatten();
+    let settled = all.filter(|task| {
+        task.attempts.is_empty() && task.defined.action && fate(task) != Fate::NotStarted
+    });
+    let named = settled.map(|task| (task, task.defined.name.to_display()));
+    let told = named.filter(|(_, name)| words.fit([name.as_str()])).map(|(task, name)| {
+        let is_bad = fate(task) == Fate::Failed;
+        let how = fate_word(fate(task)).to_owned();
+        NotRunning { name, node: String::new(), took_ns: None, how, is_bad }
     });
     told.take(ENDED_MAX).collect()
 }
@@ -199,8 +230,29 @@ mod tests {
     }
 
     #[test]
+    fn what_was_up_to_date_or_not_tried_is_found_by_name() {
+        const SETTLED: &str = r#"{"event":"run_started","version":2,"time_ns":1,"run":"r"}
+{"event":"task_defined","task":0,"name":"map/old","kind":"file","action":true,"up_to_date":true}
+{"event":"task_defined","task":1,"name":"map/src","kind":"file","action":false,"up_to_date":true}
+{"event":"task_defined","task":2,"name":"map/above","kind":"file","action":true}
+{"event":"task_settled","time_ns":25,"task":2,"how":"abandoned"}
+{"event":"task_defined","task":3,"name":"map/later","kind":"file","action":true}
+"#;
+        let mut run = Run::default();
+        read_events(SETTLED.as_bytes(), |event| run.add(event)).unwrap();
+        let found = |typed: &str| -> Vec<(String, String)> {
+            let found = without_attempt(&run, &Words::of(typed));
+            found.into_iter().map(|it| (it.name, it.how)).collect()
+        };
+        let told = |name: &str, how: &str| (name.to_owned(), how.to_owned());
+        assert_eq!(found("MAP"), [told("map/old", "up to date"), told("map/above", "not run")]);
+        assert_eq!(found("above").len(), 1);
+    }
+
+    #[test]
     fn what_has_ended_last_comes_first_with_how_it_ended() {
         let told: Vec<_> = ended(&run(), &Words::default())
+            .tasks
             .into_iter()
             .map(|it| (it.name, it.how, it.is_bad))
             .collect();
@@ -211,6 +263,8 @@ mod tests {
                 ("map/s4".to_owned(), "done".to_owned(), false),
             ]
         );
-        assert_eq!(ended(&run(), &Words::of("ref4")).len(), 1);
+        let found = ended(&run(), &Words::of("ref4"));
+        assert_eq!((found.tasks.len(), found.done), (1, 1));
+        assert_eq!(ended(&run(), &Words::of("ref5")).done, 0, "it has failed");
     }
 }

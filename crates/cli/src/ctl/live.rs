@@ -63,7 +63,7 @@ pub fn ask(place: &Place, run: Option<&str>, question: &Value) -> anyhow::Result
     let which = prefix.map_or_else(String::new, |prefix| format!(" named {prefix}..."));
     Err(NoLiveRun(format!(
         "no run{which} is going on in {}; of runs that have ended `rakudactl why --run` and `rakudactl story` tell",
-        place.directory().display()
+        place.full_directory().display()
     ))
     .into())
 }

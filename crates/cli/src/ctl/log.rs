@@ -144,7 +144,10 @@ pub(super) fn explain_nothing(
         format!("rakudactl: the commands of {shown} printed nothing in run {}\n", folder.run)
     } else {
         let path = path.display();
-        format!("rakudactl: nothing of what {shown} printed was kept: there is no {path}\n")
+        format!(
+            "rakudactl: nothing of what {shown} printed was kept: there is no {path} (--output line keeps it, also with \
+             -j 1 on a terminal)\n"
+        )
     });
     Ok(())
 }

@@ -17,6 +17,7 @@ mod live_nodes;
 mod log;
 mod manual;
 mod nodes;
+mod overview;
 mod place;
 mod provide;
 mod recorded_why;
@@ -34,6 +35,7 @@ mod sync;
 mod text;
 mod top;
 mod ui;
+mod waiting;
 mod which_run;
 mod why;
 
@@ -43,7 +45,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rakuda_record::folder::FolderError;
 
 use place::Place;
@@ -92,7 +94,7 @@ struct Ctl {
     question: Question,
 }
 
-/// The subcommands, in the order of `--help`.
+/// The subcommands, in the order of the manual page; `--help` has them in groups ([`overview`]).
 #[derive(Subcommand)]
 enum Question {
     Runs(runs::Runs),
@@ -146,7 +148,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     if words.get(1).is_some_and(|word| word == completion::WORD) {
         return completion::run(Ctl::command(), &words[2..]);
     }
-    let ctl = match Ctl::try_parse_from(words) {
+    let matches = overview::grouped(Ctl::command()).try_get_matches_from(words);
+    let ctl = match matches.and_then(|matches| Ctl::from_arg_matches(&matches)) {
         Ok(ctl) => ctl,
         Err(error) => return explain_usage(&error),
     };
@@ -185,8 +188,31 @@ fn explain_usage(error: &clap::Error) -> ExitCode {
         crate::complain(&text);
         return ExitCode::from(USAGE);
     }
-    crate::complain(&format!("rakudactl: {}; `rakudactl --help` explains\n", one_line(&text)));
+    let line = in_words_of_people(&one_line(&text));
+    crate::complain(&format!("rakudactl: {line}; `{} --help` explains\n", command_of(&text)));
     ExitCode::from(USAGE)
+}
+
+/// The subcommand of which clap tells the usage, with the program; else the program.
+fn command_of(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    let words = usage.unwrap_or_default().split_whitespace();
+    let words: Vec<&str> = words
+        .take_while(|word| word.starts_with(|first: char| first.is_ascii_lowercase()))
+        .take(2)
+        .collect();
+    if words.is_empty() { "rakudactl".to_owned() } else { words.join(" ") }
+}
+
+/// Without the words of programmers for numbers that are none, or too large.
+fn in_words_of_people(line: &str) -> String {
+    let line = line.replace("invalid digit found in string", "expected a whole number");
+    let Some((before, range)) = line.split_once(" is not in ") else { return line };
+    let (Some((from, to)), Some((before, _))) = (range.split_once("..="), before.rsplit_once(": "))
+    else {
+        return line;
+    };
+    format!("{before}: expected a whole number from {from} to {to}")
 }
 
 /// What clap says, without the usage after it.
@@ -250,6 +276,29 @@ mod tests {
         let error = Ctl::try_parse_from(["rakudactl", "report", "--txet"]).err().unwrap();
         let line = one_line(&error.to_string());
         assert!(line.contains("'--text'"), "what it may have been meant for: {line}");
+    }
+
+    #[test]
+    fn usage_errors_name_the_help_that_explains_and_speak_of_numbers_plainly() {
+        let said = |words: &[&str]| {
+            let text =
+                Ctl::try_parse_from([&["rakudactl"], words].concat()).err().unwrap().to_string();
+            (in_words_of_people(&one_line(&text)), command_of(&text))
+        };
+        let told = |line: &str, command: &str| (line.to_owned(), command.to_owned());
+        assert_eq!(
+            said(&["runs", "-n", "x"]),
+            told("invalid value 'x' for '--number <N>': expected a whole number", "rakudactl runs")
+        );
+        assert_eq!(
+            said(&["sim", "last", "--nodes", "0"]),
+            told(
+                "invalid value '0' for '--nodes <N>': expected a whole number from 1 to 100000",
+                "rakudactl sim"
+            )
+        );
+        assert_eq!(said(&["set-attr", "n"]).1, "rakudactl set-attr");
+        assert_eq!(said(&["nosuch"]).1, "rakudactl");
     }
 
     /// Those of `set-attr`, `join` and `sim` are other words.

@@ -24,6 +24,11 @@ impl Place {
         Self { directory: directory.unwrap_or_else(|| PathBuf::from(".")) }
     }
 
+    /// The folder by its whole name, where it has one.
+    pub fn full_directory(&self) -> PathBuf {
+        std::path::absolute(&self.directory).unwrap_or_else(|_| self.directory.clone())
+    }
+
     /// The folder itself.
     pub fn directory(&self) -> &Path {
         &self.directory

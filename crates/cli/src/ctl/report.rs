@@ -241,13 +241,13 @@ fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let part = path.with_file_name(name);
     let special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     if special {
-        return fs::write(path, bytes).with_context(|| path.display().to_string());
+        return fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()));
     }
     let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
-    written.with_context(|| path.display().to_string())
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn write_table(

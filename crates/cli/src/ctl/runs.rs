@@ -19,7 +19,8 @@ use super::{Status, text};
 #[command(after_help = "Example: the last five runs\n    rakudactl runs -n 5\n\n\
     A state is running, done, failed, stopped (by Ctrl-C or a signal), cut off (killed, or the machine failed), moved (the \
     folder of -L is not where it was) or unreadable. Done, failed and not run \
-    count tasks with an action, as the last line of a run does. Times are UTC.")]
+    count tasks with an action, as the last line of a run does. Took is the time of the whole run, with planning; the \
+    last line of a run and the report tell its makespan. Times are UTC.")]
 pub struct Runs {
     /// List only the N newest.
     #[arg(short = 'n', long = "number", value_name = "N")]

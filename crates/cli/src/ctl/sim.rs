@@ -16,6 +16,7 @@ use rakuda_sim::{
 use serde::Serialize;
 
 use rakuda_agent::clock::monotonic_ns;
+use rakuda_record::folder::FolderError;
 use rakuda_sim::faults::{Failure, Finish, check_seed, run_seed};
 use rakuda_sim::workloads::RecordedTimes;
 
@@ -282,7 +283,14 @@ impl Sim {
                 Ok((read_instance(&place.directory().join(path))?, usual))
             }
             run => {
-                let run = place.read_run(run)?;
+                let run = place.read_run(run).map_err(|error| match error {
+                    FolderError::NoRecords(_)
+                    | FolderError::NoRuns(_)
+                    | FolderError::NoSuchRun { .. } => anyhow::Error::new(error).context(format!(
+                        "{run} is no workload (copyfile, montage, layers, faults, a workflow FILE.json) and no run"
+                    )),
+                    error => error.into(),
+                })?;
                 let times = if self.io { RecordedTimes::Processor } else { RecordedTimes::Wall };
                 let cores = run.nodes.first().map_or(1, |node| node.joined.cores);
                 let nodes = u32::try_from(run.nodes.len()).unwrap_or(u32::MAX).max(1);

@@ -194,7 +194,9 @@ impl Summary {
             return;
         }
         match &task.output {
-            None => text.push_str("  its output is not kept (--output none)\n"),
+            None => text.push_str(
+                "  its output was printed as it came, and is not kept (--output line keeps it)\n",
+            ),
             Some(lines) => {
                 if !lines.is_empty() {
                     text.push_str("  the end of its output:\n");
@@ -298,7 +300,12 @@ out/b.dat: failed after 1.2 s on n1
         let quiet = FailedTask { output: None, target: None, not_run_count: 0, ..failed_task() };
         let summary = Summary { tasks: vec![quiet], failed: 1, ..Summary::default() };
         let text = summary.text();
-        assert!(text.contains("  its output is not kept (--output none)\n"), "{text}");
+        assert!(
+            text.contains(
+                "  its output was printed as it came, and is not kept (--output line keeps it)\n"
+            ),
+            "{text}"
+        );
         assert!(!text.contains("rakudactl log"), "{text}");
     }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use rakuda_proto::journal::{Reason, ReasonKind};
 use rakuda_record::printable::{cut_middle, shown};
+use rakuda_record::summary::groups::{DIRECTORY, is_place_of_directories};
 use rakuda_record::words::duration_in_words;
 
 use super::task::PlannedTask;
@@ -51,6 +52,7 @@ fn line(group: &Group<'_>) -> String {
     let Some((first, last)) = group.first.zip(group.last) else { return String::new() };
     let name = |task: &PlannedTask| cut_middle(&shown(&task.target), NAME_COLUMNS);
     let mut line = match &first.rule {
+        Some(rule) if is_place_of_directories(&rule.0) => format!("{DIRECTORY}: "),
         Some(rule) => format!("{}: ", shown(rule)),
         None => String::new(),
     };

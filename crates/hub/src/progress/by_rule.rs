@@ -12,7 +12,7 @@ const NAMES_MAX: usize = 1000;
 pub(crate) struct RuleTotal {
     /// Tasks that run or are thought to run yet.
     left: usize,
-    /// Tasks that are done, have failed or were stopped.
+    /// Tasks that are done, have failed, were stopped, or were not run because of others.
     over: usize,
     /// Of their names.
     pattern: Pattern,
@@ -62,7 +62,7 @@ impl ByRule {
         rule.left = rule.left.saturating_sub(1);
     }
 
-    /// A task is done, has failed or was stopped.
+    /// A task is done, has failed, was stopped, or was not run because of others.
     pub fn on_over(&mut self, rule: u32) {
         self.rule(rule).over += 1;
     }

@@ -14,7 +14,7 @@ use crate::progress::made::Made;
 struct Farewell<'a> {
     done: usize,
     up_to_date: usize,
-    took_ns: u64,
+    makespan_ns: u64,
     made: &'a Made,
     recorded: bool,
 }
@@ -25,7 +25,7 @@ impl Farewell<'_> {
             let why = if self.up_to_date > 0 { ": all is up to date" } else { "" };
             return format!("rakuda: nothing to do{why}\n");
         }
-        let took = duration(self.took_ns);
+        let took = duration(self.makespan_ns);
         let mut line = format!("rakuda: {} done in {took}{}", self.done, self.made.words());
         if self.recorded {
             let _ = write!(line, "; for a report: rakudactl report");
@@ -45,13 +45,14 @@ impl Hub {
 
     /// Says at the end of a run in which all went well what it has done, where that is wanted.
     pub(crate) fn print_farewell(&mut self) {
-        let Some(started_ns) = self.progress.started_ns.filter(|_| self.settings.farewell) else {
+        let Some(makespan_ns) = self.progress.makespan_ns().filter(|_| self.settings.farewell)
+        else {
             return;
         };
         let farewell = Farewell {
             done: self.progress.done,
             up_to_date: self.run.scheduler().counts().not_needed,
-            took_ns: self.now.time.0.saturating_sub(started_ns),
+            makespan_ns,
             made: &self.progress.made,
             recorded: self.record.folder_if_open().is_some(),
         };
@@ -67,7 +68,7 @@ mod tests {
     fn line(done: usize, up_to_date: usize, targets: usize, recorded: bool) -> String {
         let mut made = Made::default();
         (0..targets).for_each(|number| made.add(format!("out/{number}").as_bytes()));
-        Farewell { done, up_to_date, took_ns: 14_200_000_000, made: &made, recorded }.line()
+        Farewell { done, up_to_date, makespan_ns: 14_200_000_000, made: &made, recorded }.line()
     }
 
     #[test]

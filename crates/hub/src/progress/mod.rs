@@ -137,10 +137,7 @@ impl Hub {
         let busy = running.into_iter().map(|(Reverse(ran_ns), id)| self.busy(id, ran_ns));
         View {
             done: self.progress.done,
-            total: self.progress.done
-                + self.progress.failed
-                + self.progress.stopped
-                + self.progress.remaining.count(),
+            total: self.progress.total(),
             running: count,
             failed: self.progress.failed,
             rate,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rakuda_core::{Now, Scheduler, TaskId};
 use rakuda_proto::Text;
-use rakuda_record::history::{Durations, pattern_of};
+use rakuda_record::history::{Durations, KnownRule, pattern_of};
 
 use crate::names::Names;
 use crate::progress::by_rule::ByRule;
@@ -28,8 +28,8 @@ const NO_KIND: u32 = u32::MAX;
 struct Kind {
     /// One of them, to ask earlier runs about.
     example: Text,
-    /// Where their action stands.
-    location: Option<Text>,
+    /// Their rule: where it stands, and the digest of its source.
+    rule: Option<(Text, Option<String>)>,
     remaining: u64,
     count: u64,
     mean_ns: f64,
@@ -41,7 +41,9 @@ struct Kind {
 
 impl Kind {
     fn ask(&mut self, earlier: &Durations) {
-        let estimate = earlier.estimate(&self.example, self.location.as_ref());
+        let rule = self.rule.as_ref();
+        let rule = rule.map(|(location, source)| KnownRule { location, source: source.as_deref() });
+        let estimate = earlier.estimate(&self.example, rule);
         self.earlier = estimate.map(|estimate| Known {
             mean_ns: estimate.mean_ns as f64,
             deviation_ns: estimate.deviation_ns as f64,
@@ -183,8 +185,9 @@ impl Remaining {
             return *number;
         }
         let number = u32::try_from(self.kinds.len()).expect("fewer kinds than tasks");
-        let location = record.location_of(id).cloned();
-        let mut kind = Kind { example: name, location, ..Kind::default() };
+        let rule = record.known_rule(id);
+        let rule = rule.map(|rule| (rule.location.clone(), rule.source.map(str::to_owned)));
+        let mut kind = Kind { example: name, rule, ..Kind::default() };
         if let Some(earlier) = &self.earlier {
             kind.ask(earlier);
         }

@@ -24,6 +24,8 @@ pub(crate) struct Progress {
     pub(super) mode: ProgressMode,
     /// When the first task was wanted, by the monotonic clock.
     pub(super) started_ns: Option<u64>,
+    /// When the last invocation so far has ended, by the same clock.
+    pub(super) ended_ns: Option<u64>,
     /// When something is to be shown next.
     pub(super) due_ns: u64,
     pub(super) plain_gap_ns: u64,
@@ -36,6 +38,8 @@ pub(crate) struct Progress {
     pub(super) failed: usize,
     /// Told to end before their end.
     pub(super) stopped: usize,
+    /// With an action that was not tried, as something failed.
+    pub(super) not_run: usize,
     pub(super) remaining: Remaining,
     /// What is read of earlier runs; none: they have not been looked at.
     pub(super) earlier: Option<EarlierRuns>,
@@ -48,11 +52,23 @@ pub(crate) struct Progress {
     pub(super) made: Made,
 }
 
+/// How a task was settled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    pub settled: Settled,
+    pub has_action: bool,
+    /// An attempt was made.
+    pub acted: bool,
+    /// It was told to end.
+    pub aborted: bool,
+}
+
 impl Progress {
     pub fn new(mode: ProgressMode) -> Self {
         Self {
             mode,
             started_ns: None,
+            ended_ns: None,
             due_ns: 0,
             plain_gap_ns: PLAIN_FIRST_NS,
             changed: false,
@@ -61,6 +77,7 @@ impl Progress {
             busy_ns: 0,
             failed: 0,
             stopped: 0,
+            not_run: 0,
             remaining: Remaining::default(),
             earlier: None,
             samples: VecDeque::new(),
@@ -80,6 +97,16 @@ impl Progress {
             self.due_ns = now_ns + first_ns;
         }
         self.changed = true;
+    }
+
+    /// An invocation has ended, perhaps the last.
+    pub fn note_invocation_ended(&mut self, now_ns: u64) {
+        self.ended_ns = Some(now_ns);
+    }
+
+    /// From the first invocation's start to the last one's end; none: nothing was wanted.
+    pub(super) fn makespan_ns(&self) -> Option<u64> {
+        Some(self.ended_ns?.saturating_sub(self.started_ns?))
     }
 
     /// Something has changed that is to be seen at once, even where lines come seldom.
@@ -107,20 +134,31 @@ impl Progress {
         self.remaining.by_rule().all()
     }
 
-    /// A task of this rule is done with; `acted`: an attempt was made; `aborted`: it was told to end.
-    pub fn on_settled(&mut self, id: TaskId, rule: u32, how: Settled, acted: bool, aborted: bool) {
-        let before = self.done + self.stopped + self.failed;
-        match how {
+    /// Tasks of the run that are settled.
+    fn over(&self) -> usize {
+        self.done + self.failed + self.stopped + self.not_run
+    }
+
+    /// All tasks of the run (docs/glossary.md).
+    pub(super) fn total(&self) -> usize {
+        self.over() + self.remaining.count()
+    }
+
+    /// A task of this rule is done with.
+    pub fn on_settled(&mut self, id: TaskId, rule: u32, how: Ending) {
+        let before = self.over();
+        let Ending { settled, has_action, acted, aborted } = how;
+        match settled {
             // What was made, was lost and came back is not needed, and done all the same.
             Settled::Executed | Settled::NotNeeded if acted => self.done += 1,
             Settled::Failed if aborted => self.stopped += 1,
             // Its gang has failed after it was begun.
             Settled::Abandoned if acted => self.stopped += 1,
+            Settled::Abandoned if has_action => self.not_run += 1,
             Settled::Failed => self.failed += 1,
             Settled::Executed | Settled::NotNeeded | Settled::Abandoned => {}
         }
-        let is_over = self.done + self.stopped + self.failed > before;
-        self.remaining.on_settled(id, rule, is_over);
+        self.remaining.on_settled(id, rule, self.over() > before);
         self.changed = true;
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use rakuda_core::{Scheduler, Settled, TaskId, TaskKind as CoreKind, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::journal::{JournalEvent, RuleDefined, TaskKind};
+use rakuda_record::history::KnownRule;
 
 use super::lines;
 use crate::names::Names;
@@ -97,6 +98,12 @@ impl Definitions {
     pub fn parameters(&self, id: TaskId) -> &[(Text, Text)] {
         let number = self.parameters_of.get(&id.0).and_then(|number| number.checked_sub(1));
         number.and_then(|index| self.parameters.get(index as usize)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The rule, as other runs know it.
+    pub fn known_rule(&self, rule: u32) -> Option<KnownRule<'_>> {
+        let (rule, _) = self.rules.get((rule as usize).checked_sub(1)?)?;
+        Some(KnownRule { location: &rule.location, source: rule.source.as_deref() })
     }
 
     /// Where the action of a rule's tasks stands.

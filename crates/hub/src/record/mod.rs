@@ -38,7 +38,7 @@ use rakuda_proto::journal::{
     TaskSettled,
 };
 use rakuda_record::folder::FOLDER;
-use rakuda_record::history::DurationTable;
+use rakuda_record::history::{DurationTable, KnownRule};
 use rakuda_record::marks::{MarkLine, RUNNING, marks};
 
 use crate::HubError;
@@ -325,6 +325,11 @@ impl Record {
         self.definitions.location(self.rule_of(id))
     }
 
+    /// The rule of a task, as other runs know it.
+    pub fn known_rule(&self, id: TaskId) -> Option<KnownRule<'_>> {
+        self.definitions.known_rule(self.rule_of(id))
+    }
+
     /// Where the actions of a rule stand, when that is known.
     pub fn location_of_rule(&self, rule: u32) -> Option<&Text> {
         self.definitions.location(rule)
@@ -438,8 +443,8 @@ impl Record {
         self.output.end(Some((end.task, attempt)), name);
         if end.outcome == Outcome::Done {
             let took_ns = total_ns(end.held);
-            let location = self.definitions.location(self.definitions.rule_of(id));
-            self.durations.add(location, &Text(name.to_vec()), took_ns);
+            let rule = self.definitions.known_rule(self.definitions.rule_of(id));
+            self.durations.add(rule, &Text(name.to_vec()), took_ns);
         }
         if end.outcome == Outcome::Done || !names.is_path(id) {
             self.unsettled.remove(&end.task);

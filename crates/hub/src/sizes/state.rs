@@ -58,8 +58,16 @@ impl Size {
         } else {
             format!("{cores} cores and {bytes} of memory, but no node that may run it has both")
         };
+        let ways = if cores > most_cores {
+            "--oversubscribe, or `desc` in the place of `needs`"
+        } else {
+            "`desc` in the place of `needs`"
+        };
         let place = self.place.as_ref().map_or(String::new(), |place| format!("{place}: "));
-        Some(format!("{place}needs: task {} asks for {what}", self.task))
+        Some(format!(
+            "{place}needs: task {} asks for {what}: add one that has, or let the task have less ({ways})",
+            self.task
+        ))
     }
 }
 
@@ -87,13 +95,18 @@ mod tests {
         for (cores, gib) in [(16, 8), (2, 64), (0, 64), (16, 0)] {
             assert_eq!(lack(cores, gib * GIB, &nodes), None);
         }
-        let said = |what: &str| Some(format!("Rakefile:3: needs: task big asks for {what}"));
+        let said = |what: &str, ways: &str| {
+            Some(format!(
+                "Rakefile:3: needs: task big asks for {what}: add one that has, or let the task have less \
+                 ({ways}`desc` in the place of `needs`)"
+            ))
+        };
         let cores = "17 cores, but no node that may run it has more than 16";
-        assert_eq!(lack(17, GIB, &nodes), said(cores));
+        assert_eq!(lack(17, GIB, &nodes), said(cores, "--oversubscribe, or "));
         let memory = "65 GiB of memory, but no node that may run it has more than 64 GiB";
-        assert_eq!(lack(0, 65 * GIB, &nodes), said(memory));
+        assert_eq!(lack(0, 65 * GIB, &nodes), said(memory, ""));
         let both = "3 cores and 9 GiB of memory, but no node that may run it has both";
-        assert_eq!(lack(3, 9 * GIB, &nodes), said(both));
+        assert_eq!(lack(3, 9 * GIB, &nodes), said(both, ""));
     }
 
     #[test]

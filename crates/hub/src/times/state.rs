@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rakuda_cluster::ClusterPlan;
 use rakuda_core::{NodeId, Policy, Requirement, RequirementId, Time};
 use rakuda_proto::Text;
-use rakuda_record::history::{Durations, Estimate};
+use rakuda_record::history::{Durations, Estimate, KnownRule};
 
 use crate::progress::earlier::EarlierRuns;
 use crate::settings::RunSettings;
@@ -107,12 +107,16 @@ impl Times {
     }
 
     /// How long a task is thought to take.
-    pub(super) fn estimate(&mut self, name: &[u8], location: Option<&Text>) -> Option<Estimate> {
+    pub(super) fn estimate(
+        &mut self,
+        name: &[u8],
+        rule: Option<KnownRule<'_>>,
+    ) -> Option<Estimate> {
         if let Some(earlier) = &mut self.earlier {
             self.durations = earlier.durations();
             self.earlier = None;
         }
-        self.durations.as_ref()?.estimate(&Text(name.to_vec()), location)
+        self.durations.as_ref()?.estimate(&Text(name.to_vec()), rule)
     }
 }
 

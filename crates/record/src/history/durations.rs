@@ -1,5 +1,8 @@
 //! How long tasks took, to say how long they will take. From the same target when that is at hand, else from tasks of
 //! the same rule, else from names of the same pattern; else nothing is said.
+//!
+//! A rule is the same when it stands at the same place and its actions have the same source: the same line of a
+//! Rakefile that was changed, or of another one, may do something else.
 
 use std::collections::HashMap;
 use std::io;
@@ -98,16 +101,34 @@ impl Moments {
     }
 }
 
+/// A rule, as one run knows it from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownRule<'a> {
+    /// Where its actions stand, `Rakefile:12`.
+    pub location: &'a Text,
+    /// Digest of their source; none: it is not known. Such a rule is the same only as another one of which it is not.
+    pub source: Option<&'a str>,
+}
+
+/// Place and digest of a rule.
+type RuleKey = (Text, Option<Box<str>>);
+
+impl KnownRule<'_> {
+    fn key(&self) -> RuleKey {
+        (self.location.clone(), self.source.map(Box::from))
+    }
+}
+
 /// Collects a run's durations for its summary.
 #[derive(Debug, Clone, Default)]
 pub struct DurationTable {
-    groups: HashMap<(Option<Text>, Text), Moments>,
+    groups: HashMap<(Option<RuleKey>, Text), Moments>,
 }
 
 impl DurationTable {
-    /// An attempt of the task `name`, whose action stands at `location`, ended well after `duration_ns`.
-    pub fn add(&mut self, location: Option<&Text>, name: &Text, duration_ns: u64) {
-        let key = (location.cloned(), pattern_of(name));
+    /// An attempt of the task `name` of a rule ended well after `duration_ns`.
+    pub fn add(&mut self, rule: Option<KnownRule<'_>>, name: &Text, duration_ns: u64) {
+        let key = (rule.map(|rule| rule.key()), pattern_of(name));
         if self.groups.len() < GROUPS_MAX || self.groups.contains_key(&key) {
             self.groups.entry(key).or_default().add(duration_ns);
         }
@@ -118,10 +139,12 @@ impl DurationTable {
     pub fn rules(&self) -> Vec<RuleSummary> {
         let mut keys: Vec<_> = self.groups.keys().collect();
         keys.sort();
-        let summary = |key: &(Option<Text>, Text)| {
+        let summary = |key: &(Option<RuleKey>, Text)| {
             let moments = self.groups[key];
+            let (location, source) = key.0.clone().unzip();
             RuleSummary {
-                location: key.0.clone(),
+                location,
+                source: source.flatten().map(Into::into),
                 pattern: key.1.clone(),
                 count: moments.count,
                 mean_ns: moments.mean as u64,
@@ -141,7 +164,7 @@ pub struct Durations {
     /// Likewise of those that ran with others of a gang: cores that these asked for, for each that there was,
     /// thousandths.
     shared_milli: HashMap<Text, u64>,
-    rules: HashMap<Text, Moments>,
+    rules: HashMap<RuleKey, Moments>,
     patterns: HashMap<Text, Moments>,
 }
 
@@ -165,10 +188,12 @@ impl Durations {
         for rule in &summary.rules {
             let moments = Moments::of(rule);
             let known = self.patterns.len() + self.rules.len() < 2 * GROUPS_MAX;
-            if let Some(location) = &rule.location
-                && (known || self.rules.contains_key(location))
-            {
-                self.rules.entry(location.clone()).or_default().join(moments);
+            let key = rule
+                .location
+                .as_ref()
+                .map(|location| KnownRule { location, source: rule.source.as_deref() }.key());
+            if let Some(key) = key.filter(|key| known || self.rules.contains_key(key)) {
+                self.rules.entry(key).or_default().join(moments);
             }
             if known || self.patterns.contains_key(&rule.pattern) {
                 self.patterns.entry(rule.pattern.clone()).or_default().join(moments);
@@ -230,9 +255,8 @@ impl Durations {
         known.copied().unwrap_or(0)
     }
 
-    /// How long the task `name` will take, whose action stands at `location`. None: nothing like it
-    /// has ever ended well.
-    pub fn estimate(&self, name: &Text, location: Option<&Text>) -> Option<Estimate> {
+    /// How long the task `name` of a rule will take. None: nothing like it has ever ended well.
+    pub fn estimate(&self, name: &Text, rule: Option<KnownRule<'_>>) -> Option<Estimate> {
         if let Some(duration_ns) = self.targets.get(name) {
             return Some(Estimate {
                 mean_ns: *duration_ns,
@@ -241,7 +265,7 @@ impl Durations {
                 from: Basis::Target,
             });
         }
-        if let Some(moments) = location.and_then(|location| self.rules.get(location)) {
+        if let Some(moments) = rule.and_then(|rule| self.rules.get(&rule.key())) {
             return moments.estimate(Basis::Rule);
         }
         self.patterns.get(&pattern_of(name))?.estimate(Basis::Pattern)

@@ -6,6 +6,6 @@ mod durations;
 mod last;
 pub(crate) mod summary;
 
-pub use durations::{Basis, DurationTable, Durations, Estimate, pattern_of};
+pub use durations::{Basis, DurationTable, Durations, Estimate, KnownRule, pattern_of};
 pub use last::{HISTORY, LastRecord, LastRecords};
 pub use summary::{RuleSummary, RunSummary, SUMMARY_VERSION};

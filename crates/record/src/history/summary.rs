@@ -55,6 +55,9 @@ pub struct RuleSummary {
     /// `Rakefile:12`; none: the tasks have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Text>,
+    /// Digest of the source of its actions, as in the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// A name with each run of digits as `#`.
     pub pattern: Text,
     /// Attempts.

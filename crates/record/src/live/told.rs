@@ -10,13 +10,10 @@ use serde_json::Value;
 use super::rows::rule_key;
 use crate::Run;
 use crate::summary::alike::Awaited;
-use crate::summary::groups::{DIRECTORY, Groups};
+use crate::summary::groups::{DIRECTORY, Groups, is_place_of_directories};
 use crate::summary::patterns::Pattern;
 use crate::summary::rule_counts::{RuleCounts, rule_counts_of};
 use crate::summary::streams::{StreamState, stream_states};
-
-/// Where rake defines what `directory` makes.
-const RAKES_DIRECTORY: &str = "rake/dsl_definition.rb:";
 
 fn list<'a>(status: Option<&'a Value>, name: &str) -> &'a [Value] {
     status.and_then(|status| status[name].as_array()).map_or(&[], Vec::as_slice)
@@ -44,7 +41,7 @@ pub fn rules(run: &Run, groups: &Groups, status: Option<&Value>) -> Vec<(String,
     let mut order = Vec::new();
     for rule in list(status, "rules") {
         let Some(place) = rule["place"].as_str() else { continue };
-        let own = if place.starts_with(RAKES_DIRECTORY) { DIRECTORY } else { place };
+        let own = if is_place_of_directories(place.as_bytes()) { DIRECTORY } else { place };
         let key = groups.alike.rule_of(place).unwrap_or(own);
         let (total, pattern) = told.entry(key).or_insert_with(|| {
             order.push(key);

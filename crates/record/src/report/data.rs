@@ -145,7 +145,7 @@ const FATES: [(Fate, &str); 9] = [
 ];
 
 /// The word for it in tables.
-pub(crate) fn fate_word(fate: Fate) -> &'static str {
+pub fn fate_word(fate: Fate) -> &'static str {
     FATES[rank(fate)].1
 }
 

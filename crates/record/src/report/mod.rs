@@ -26,6 +26,7 @@ use crate::run::Run;
 use crate::summary::Summary;
 use crate::words::command_line;
 
+pub use data::fate_word;
 pub use failures::{Failure, failure, failures};
 
 /// What a report is made of.

@@ -353,8 +353,16 @@ pub fn makespan(report: &Report) -> String {
     if report.summary.end_known { words } else { format!("at least {words}") }
 }
 
-/// `200: 150 done, 3 failed`.
+/// `153: 150 done, 3 failed; beside them 40 up to date`.
 pub fn tasks_line(report: &Report) -> String {
+    let (parts, beside) = tasks_parts(report);
+    let parts = if parts.is_empty() { String::new() } else { format!(": {parts}") };
+    let beside = beside.map_or(String::new(), |beside| format!("; {beside}"));
+    format!("{}{parts}{beside}", count(report.summary.counts.tasks))
+}
+
+/// What became of the tasks of the run, and what there was beside them.
+pub fn tasks_parts(report: &Report) -> (String, Option<String>) {
     let counts = &report.summary.counts;
     let parts = [
         (counts.done, "done"),
@@ -364,13 +372,15 @@ pub fn tasks_line(report: &Report) -> String {
         (counts.not_reached, "not reached"),
         (counts.running, "not ended"),
         (counts.not_started, "not started"),
-        (counts.not_needed, "not needed"),
-        (counts.passed, "without an action"),
     ];
-    let parts = parts.iter().filter(|(number, _)| *number > 0);
-    let parts: Vec<String> =
-        parts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-    format!("{}: {}", count(counts.tasks), parts.join(", "))
+    let beside = [(counts.not_needed, "up to date"), (counts.passed, "without an action")];
+    let list = |parts: &[(usize, &str)]| -> String {
+        let parts = parts.iter().filter(|(number, _)| *number > 0);
+        let parts = parts.map(|(number, what)| format!("{} {what}", count(*number)));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let beside = Some(list(&beside)).filter(|beside| !beside.is_empty());
+    (list(&parts), beside.map(|beside| format!("beside them {beside}")))
 }
 
 fn attempts_line(report: &Report) -> String {

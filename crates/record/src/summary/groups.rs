@@ -18,6 +18,8 @@ use crate::summary::programs::program_of;
 const RAKES_OWN: &[u8] = b"rake/";
 /// What stands for its place.
 pub const DIRECTORY: &str = "directory";
+/// Where the actions of `directory` stand, without the number of the line.
+const RAKES_DIRECTORY: &[u8] = b"rake/dsl_definition.rb:";
 /// First commands that are looked at for one group.
 const COMMANDS_LOOKED_AT: usize = 1000;
 
@@ -171,6 +173,11 @@ impl Groups {
 /// Whether a task is one that `directory` has made.
 pub fn is_rakes_own(task: &Task, location: &[u8]) -> bool {
     task.defined.kind == TaskKind::Directory && location.starts_with(RAKES_OWN)
+}
+
+/// Whether the actions of `directory` stand there.
+pub fn is_place_of_directories(location: &[u8]) -> bool {
+    location.starts_with(RAKES_DIRECTORY)
 }
 
 /// How often each program was the first.

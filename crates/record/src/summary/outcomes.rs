@@ -96,18 +96,18 @@ pub fn fate(task: &Task) -> Fate {
     }
 }
 
-/// Tasks by what became of them. All but `run` together are `tasks`.
+/// Tasks by what became of them. All but `run`, `passed` and `not_needed` together are `tasks`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All that the run had to look at, as far as that is known.
+    /// All tasks of the run (docs/glossary.md), as far as they are known.
     pub tasks: usize,
     /// An attempt of it was made.
     pub run: usize,
     /// Succeeded.
     pub done: usize,
-    /// Without an action, for something that ran or would have.
+    /// Beside them: without an action, for something that ran or would have.
     pub passed: usize,
-    /// Up to date.
+    /// Beside them: up to date, source files too.
     pub not_needed: usize,
     /// Failed.
     pub failed: usize,
@@ -148,7 +148,10 @@ impl Counts {
         }
         match &run.ended {
             Some(ended) => counts.settle(ended, executed(run), unknown),
-            None => counts.not_started = unknown.0 + unknown.1,
+            None => {
+                counts.not_started = unknown.0;
+                counts.passed += unknown.1;
+            }
         }
         counts.tasks = counts.sum();
         counts
@@ -170,8 +173,6 @@ impl Counts {
     fn sum(&self) -> usize {
         let parts = [
             self.done,
-            self.passed,
-            self.not_needed,
             self.failed,
             self.abandoned,
             self.stopped,

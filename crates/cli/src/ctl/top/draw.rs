@@ -18,7 +18,7 @@ use ratatui_core::widgets::Widget as _;
 use serde_json::Value;
 
 use super::super::feed::Look;
-use super::super::journal_tasks::Ended;
+use super::super::journal_tasks::NotRunning;
 use super::view::View;
 
 /// Maximum width of a node's name, and of a task's where a command needs the room.
@@ -178,18 +178,19 @@ fn running(look: &Look, width: usize) -> (Vec<Row>, usize) {
     (lines.into_iter().zip(0..).map(|(line, row)| (line, style(row))).collect(), others)
 }
 
-/// The same of those that have ended, the last first.
-fn ended(look: &Look, width: usize) -> Vec<Row> {
-    let told = |task: &Ended| Running {
-        elapsed: duration_in_words(i64::try_from(task.took_ns).unwrap_or(i64::MAX)),
+/// The same of those that do not run, below this head.
+fn not_running(look: &Look, head: &'static str, width: usize) -> Vec<Row> {
+    let took = |ns: u64| duration_in_words(i64::try_from(ns).unwrap_or(i64::MAX));
+    let told = |task: &NotRunning| Running {
+        elapsed: task.took_ns.map_or_else(|| "-".to_owned(), took),
         node: cut_middle(&printable(task.node.as_bytes()), NODE_WIDTH_MAX),
         name: printable(task.name.as_bytes()),
         what: printable(task.how.as_bytes()),
     };
     let nodes = look.live.as_ref().map_or(0, |live| list(live, "nodes").len());
-    let head = ["took", "node", "ended last", "how"];
-    let lines = table(head, look.ended.iter().map(told).collect(), nodes > 1, width);
-    let bad = look.ended.iter().map(|task| if task.is_bad { BAD } else { Style::new() });
+    let head = ["took", "node", head, "how"];
+    let lines = table(head, look.others.iter().map(told).collect(), nodes > 1, width);
+    let bad = look.others.iter().map(|task| if task.is_bad { BAD } else { Style::new() });
     lines.into_iter().zip(std::iter::once(HEAD).chain(bad)).collect()
 }
 
@@ -435,8 +436,12 @@ fn told_keys(look: &Look, view: &View) -> Row {
     }
     if !view.words.is_empty() {
         let words = printable(view.words.as_bytes());
-        let (running, failed) = (look.running(), look.failed.len());
-        return (format!("/{words}: {running} running, {failed} failed   Esc shows all"), HEAD);
+        let (running, done, failed) = (look.running(), look.done, look.failed.len());
+        let (to_come, more) = look.to_come;
+        let least = if more { "at least " } else { "" };
+        let found =
+            format!("{running} running, {done} done, {failed} failed, {least}{to_come} not begun");
+        return (format!("/{words}: {found}   Esc shows all"), HEAD);
     }
     let choose = if look.failed.len() > 1 { "   ↑ ↓ other failures" } else { "" };
     let leave = if look.live.is_some() { "q leave (the run goes on)" } else { "q leave" };
@@ -455,7 +460,16 @@ pub fn draw(look: &Look, view: &View, area: Rect, buffer: &mut Buffer) -> usize 
     let others = if view.words.is_empty() { others } else { 0 };
     let running_rows = running.len() + others.min(1);
     let nodes = nodes(look);
-    let tables_rows = nodes.len().max(look.rules.len() + 1);
+    // Who looks for tasks is shown all that were found, in the place of the tables.
+    let found = if view.words.is_empty() {
+        Vec::new()
+    } else {
+        not_running(look, "found, not running", width)
+    };
+    let tables_rows = match found.len() {
+        0 if view.words.is_empty() => nodes.len().max(look.rules.len() + 1),
+        rows => rows,
+    };
     let room = failure_room(area.height, [running_rows, tables_rows, between.len()]);
     let failed = failures(look, view.chosen, width, room);
     let failed_rows = failed.len() as u16;
@@ -488,14 +502,19 @@ pub fn draw(look: &Look, view: &View, area: Rect, buffer: &mut Buffer) -> usize 
     put(line, buffer, &[(bar(look, area.width), Style::new().fg(Color::Green))]);
     put(extra, buffer, &between);
     let page = put_running(tasks, buffer, &running, others, view.from);
-    let [left, right] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
-    let rules = rules(look, usize::from(left.width).saturating_sub(2), usize::from(left.height));
-    put_table(left, buffer, &rules, 0);
-    put_table(right, buffer, &nodes, 0);
+    if view.words.is_empty() {
+        let [left, right] =
+            Layout::horizontal([Constraint::Fill(1), Constraint::Length(30)]).areas(tables);
+        let rules =
+            rules(look, usize::from(left.width).saturating_sub(2), usize::from(left.height));
+        put_table(left, buffer, &rules, 0);
+        put_table(right, buffer, &nodes, 0);
+    } else {
+        put_table(tables, buffer, &found, 0);
+    }
     put(Rect { y: told.y + u16::from(below > 0), height: failed_rows, ..told }, buffer, &failed);
-    if past.height >= ENDED_ROWS_MIN && !look.ended.is_empty() {
-        let mut rows = ended(look, width);
+    if past.height >= ENDED_ROWS_MIN && !look.others.is_empty() && view.words.is_empty() {
+        let mut rows = not_running(look, "ended last", width);
         rows.truncate(usize::from(past.height) - 1);
         put(Rect { y: past.y + 1, height: past.height - 1, ..past }, buffer, &rows);
     }
@@ -746,17 +765,17 @@ mod tests {
 
     #[test]
     fn rows_that_nobody_needs_are_for_tasks_that_have_ended() {
-        let task = |number: usize| Ended {
+        let task = |number: usize| NotRunning {
             name: format!("map/e{number:02}.bam"),
             node: "host1".to_owned(),
-            took_ns: 2_000_000_000,
+            took_ns: Some(2_000_000_000),
             how: if number == 1 { "status 3" } else { "done" }.to_owned(),
             is_bad: number == 1,
         };
         let mut few = look(1);
         few.chosen = None;
         few.failed.clear();
-        few.ended = (0..40).map(task).collect();
+        few.others = (0..40).map(task).collect();
         let lines = drawn(&few, 80, 24);
         assert!(lines[5].is_empty() && lines[6].starts_with("rule"), "{lines:#?}");
         let head = lines.iter().position(|line| line.contains("ended last")).unwrap();
@@ -765,8 +784,35 @@ mod tests {
         assert_eq!(lines.iter().filter(|line| line.is_empty()).count(), 2, "{lines:#?}");
         // What runs has the room when there is more of it.
         let mut many = look(14);
-        many.ended = (0..40).map(task).collect();
+        many.others = (0..40).map(task).collect();
         assert!(!drawn(&many, 80, 24).iter().any(|line| line.contains("ended last")));
+    }
+
+    #[test]
+    fn all_that_is_looked_for_is_shown_in_the_place_of_the_tables() {
+        let task = |number: usize, how: &str| NotRunning {
+            name: format!("map/x{number:02}.bam"),
+            node: String::new(),
+            took_ns: (how == "done").then_some(2_000_000_000),
+            how: how.to_owned(),
+            is_bad: false,
+        };
+        let mut look = look(1);
+        (look.chosen, look.done, look.to_come) = (None, 1, (2, true));
+        look.failed.clear();
+        look.others = vec![task(1, "done"), task(2, "waits for tasks"), task(3, "ready")];
+        let view = View { words: "map".to_owned(), ..View::default() };
+        let lines = drawn_of(&look, &view, 80, 24);
+        let head = lines.iter().position(|line| line.contains("found, not running")).unwrap();
+        assert!(lines[head + 1].contains("2 s") && lines[head + 1].ends_with("done"), "{lines:#?}");
+        assert!(lines[head + 2].contains("- ") && lines[head + 2].ends_with("waits for tasks"));
+        assert!(lines[head + 3].contains("map/x03.bam"), "{lines:#?}");
+        assert!(!lines.iter().any(|line| line.starts_with("rule ")), "{lines:#?}");
+        assert_eq!(
+            lines[23],
+            "/map: 1 running, 1 done, 0 failed, at least 2 not begun   Esc shows all"
+        );
+        assert!(drawn(&look, 80, 24).iter().any(|line| line.starts_with("rule ")));
     }
 
     #[test]
@@ -801,7 +847,7 @@ mod tests {
         let typing = View { words: "s1".to_owned(), typing: true, ..View::default() };
         assert_eq!(last(&typing), "/s1_");
         let looked = View { typing: false, ..typing };
-        assert_eq!(last(&looked), "/s1: 3 running, 2 failed   Esc shows all");
+        assert_eq!(last(&looked), "/s1: 3 running, 0 done, 2 failed, 0 not begun   Esc shows all");
         let keys = last(&View::default());
         assert!(
             keys.contains("? help") && keys.contains("/ look") && keys.contains("↑ ↓"),

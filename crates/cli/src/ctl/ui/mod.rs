@@ -1,12 +1,11 @@
 //! `rakudactl ui`: the page of a run in a browser, live while the run goes on, then its report. A process beside the
 //! run: it reads the journal and asks the hub what `rakudactl top` asks, and serves that on the one HTTP server.
 //!
-//! [`watch`] looks at the run, [`answers`] tells it, [`metrics`] in Prometheus' way; [`waiting`] asks for what has not
-//! begun. It decides nothing about the run.
+//! [`watch`] looks at the run, [`answers`] tells it, [`metrics`] in Prometheus' way; [`super::waiting`] asks for
+//! what has not begun. It decides nothing about the run.
 
 mod answers;
 mod metrics;
-mod waiting;
 mod watch;
 
 use std::fs::OpenOptions;

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::super::feed::{Follower, status};
 use super::super::place::Place;
 use super::super::report::read_tails;
-use super::waiting::{find, waiting};
+use super::super::waiting::{Bounds, find, waiting};
 
 /// Shortest time between two looks.
 const EVERY_NS: u64 = 1_000_000_000;
@@ -30,6 +30,8 @@ const SHARE: u64 = 20;
 const PICTURE_NS: u64 = 2_000_000_000;
 /// What the journal says of a task that it has defined and not begun.
 const NOT_STARTED: &str = "not started";
+/// Of a search for tasks that have not begun.
+const SEARCH: Bounds = Bounds { found: 1000, time: Duration::from_secs(5) };
 /// Rows of one message.
 const ROWS_MAX: usize = 2000;
 
@@ -144,6 +146,13 @@ impl Watch {
 
     /// What the hub said last, no older than a look may be, and the tables.
     pub fn latest(&self) -> (Option<Value>, Value) {
+        self.look_if_old();
+        let seen = self.seen();
+        (seen.status.clone(), seen.tables.clone())
+    }
+
+    /// For those who ask once, while perhaps no page follows.
+    fn look_if_old(&self) {
         let is_old = {
             let seen = self.seen();
             let next_ns = seen.looked_ns.map_or(0, |looked_ns| looked_ns + EVERY_NS);
@@ -152,8 +161,6 @@ impl Watch {
         if is_old {
             self.look(true);
         }
-        let seen = self.seen();
-        (seen.status.clone(), seen.tables.clone())
     }
 
     /// What a page does not know yet, as JSON; none: nothing.
@@ -187,7 +194,7 @@ impl Watch {
 
     /// Tasks that have not begun, by words of their names.
     pub fn find(&self, words: &str) -> Value {
-        find(&self.place, &self.run, words)
+        find(&self.place, &self.run, words, SEARCH)
     }
 
     /// What the hub says with the values of nodes.
@@ -195,8 +202,9 @@ impl Watch {
         status(&self.place, &self.run, true)
     }
 
-    /// The pictures, not made anew for each page.
+    /// The pictures, not made anew for each page. One that has just been opened asks for them before it follows.
     pub fn pictures(&self) -> Value {
+        self.look_if_old();
         self.seen().pictures()
     }
 

@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 
 use crate::report::format::{bytes, count, counted, percent, seconds, time};
 use crate::report::plot::escape;
-use crate::report::text::{gangs_line, makespan, tasks_line};
+use crate::report::text::{gangs_line, makespan, tasks_parts};
 use crate::report::{Report, sync};
 use crate::summary::seconds as of_ns;
 use crate::summary::streams::streams;
+
+/// Bytes of input below which no card tells what of it was in memory: of so few that says nothing.
+const INPUT_MIN: u64 = 1 << 20;
 
 /// Title, note, links, cards.
 pub fn header(report: &Report) -> String {
@@ -60,15 +63,20 @@ fn card(head: &mut String, name: &str, value: &str, more: &str) {
 fn cards(head: &mut String, report: &Report) {
     let summary = report.summary;
     *head += "<dl class=\"cards\">";
-    let more = match (summary.end_known, report.run.alive) {
-        (false, _) => "up to its last event",
-        (_, true) => "so far",
-        _ => "",
+    let more = match (summary.end_known, report.run.alive, &report.run.ended) {
+        (false, ..) => "up to its last event".to_owned(),
+        (_, true, _) => "so far".to_owned(),
+        (.., Some(ended)) => {
+            let took = of_ns(ended.time_ns.saturating_sub(report.run.started.time_ns));
+            format!("the run took {}, with planning", seconds(took))
+        }
+        _ => String::new(),
     };
-    card(head, "Makespan", &makespan(report), more);
-    let line = tasks_line(report);
-    let parts = line.split_once(": ").map_or("", |(_, parts)| parts);
-    card(head, "Tasks", &count(summary.counts.tasks), parts);
+    card(head, "Makespan", &makespan(report), &more);
+    let (parts, beside) = tasks_parts(report);
+    let parts: Vec<String> = [Some(parts), beside].into_iter().flatten().collect();
+    let parts = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+    card(head, "Tasks", &count(summary.counts.tasks), &parts);
     utilisation(head, report);
     critical(head, report);
     let retries = match summary.retries() {
@@ -123,7 +131,8 @@ fn storage(head: &mut String, report: &Report) {
         &read,
         &format!("{} written", bytes(summary.usage.bytes.written)),
     );
-    if let (Some(share), Some(known)) = (summary.cache.share(), summary.cache.known_share()) {
+    let cache = summary.cache.share().filter(|_| summary.cache.input_bytes >= INPUT_MIN);
+    if let (Some(share), Some(known)) = (cache, summary.cache.known_share()) {
         let more = format!(
             "of {} of input, at least; known for {} of the tasks with input",
             bytes(summary.cache.input_bytes),
@@ -135,7 +144,8 @@ fn storage(head: &mut String, report: &Report) {
         let placed = bytes(summary.cache.inputs.placed_bytes);
         card(head, "Local input", &percent(local), &format!("of {placed} whose place is known"));
     }
-    if let Some(hit) = summary.cache.hit() {
+    let is_told = summary.cache.inputs.measured_bytes >= INPUT_MIN;
+    if let Some(hit) = summary.cache.hit().filter(|_| is_told) {
         let measured = bytes(summary.cache.inputs.measured_bytes);
         let more = format!("of {measured}, measured when the tasks began");
         card(head, "Input in memory", &percent(hit), &more);

@@ -51,7 +51,7 @@ fn running_section(body: &mut String, report: &Report) {
         *body += "<p class=\"soft\">Nothing ran.</p>";
         return;
     }
-    let _ = write!(body, "<figure class=\"wide\">{}</figure>", running(report, false));
+    let _ = write!(body, "<figure class=\"whole\">{}</figure>", running(report, false));
     legend(body, report, &report.summary.curve);
     *body += "<p class=\"soft\">By rule, stacked; the dashed line is the number of cores. Each value is a mean over a \
               480th of the run.</p>";

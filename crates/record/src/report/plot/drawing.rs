@@ -112,7 +112,7 @@ pub fn time_axis(body: &mut String, range_s: f64, top: f64, bottom: f64) {
         let _ = write!(
             body,
             "<path class=\"grid\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+             <text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             bottom + 16.0,
             number(index * step)
         );
@@ -121,7 +121,7 @@ pub fn time_axis(body: &mut String, range_s: f64, top: f64, bottom: f64) {
     let _ = write!(
         body,
         "<path class=\"axis\" d=\"M{LEFT} {bottom:.1}H{:.1}\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">time since start / {unit}</text>",
+         <text class=\"along\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">time since start / {unit}</text>",
         WIDTH - RIGHT,
         LEFT + wide / 2.0,
         bottom + 34.0

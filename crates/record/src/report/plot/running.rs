@@ -85,7 +85,7 @@ fn process_axis(body: &mut String, top: f64) {
     let _ = write!(
         body,
         "<path class=\"axis\" d=\"M{LEFT} {TOP}V{BOTTOM}\"/>\
-         <text transform=\"translate(14 {middle}) rotate(-90)\" text-anchor=\"middle\">running processes</text>"
+         <text class=\"upright\" transform=\"translate(14 {middle}) rotate(-90)\" text-anchor=\"middle\">running processes</text>"
     );
 }
 

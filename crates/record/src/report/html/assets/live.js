@@ -81,7 +81,7 @@
     const it = status.left;
     if (status.stopping) return ["stopping", status.next_signal ? status.next_signal.name + " in " + seconds(status.next_signal.in_s) : ""];
     if (!it) return ["?", "nothing to go by yet"];
-    if (it.unknown_tasks) return ["≥ " + seconds(it.low_s), "of " + many(it.unknown_tasks) + " tasks nothing is known"];
+    if (it.unknown_tasks) return ["≥ " + seconds(it.low_s), "nothing is known of " + many(it.unknown_tasks) + (it.unknown_tasks === 1 ? " task" : " tasks")];
     return [seconds(it.s), seconds(it.low_s) + " to " + seconds(it.high_s)];
   }
 
@@ -95,7 +95,7 @@
     card("Failed", many(status.failed), status.abandoned ? many(status.abandoned) + " not run because of them" : "");
     card("Rate", status.rate_per_s.toFixed(1) + "/s", "tasks done, lately");
     card("Left", ...left());
-    card("Since the start", seconds(now_s()), "");
+    card("Makespan", seconds(now_s()), "so far");
     cards.get("Failed")[0].classList.toggle("bad", status.failed > 0);
     const bar = byId("bar");
     bar.setAttribute("aria-valuenow", status.done);
@@ -497,7 +497,7 @@
       context.fillRect(0, y - 0.5, wide, 0.5);
       context.fillText(words.short(context, node.name, LEFT - 8), 4, y + 12);
     }
-    const whole = cells.seconds, unit = 10 ** Math.floor(Math.log10(Math.max(whole, 1e-3) / 4)), tick = [1, 2, 5, 10].map((k) => k * unit).find((k) => whole / k <= 8) || whole;
+    const whole = cells.seconds, unit = 10 ** Math.floor(Math.log10(Math.max(whole, 1e-3) / 4)), tick = [1, 2, 5, 10].map((k) => k * unit).find((k) => whole / k <= Math.min(8, (wide - LEFT) / 70)) || whole;
     for (let t = 0; t <= whole; t += tick) {
       const x = LEFT + (wide - LEFT - 8) * t / whole, text = seconds(t).replace(/^0 s$/, "0");
       context.textAlign = t ? "center" : "left";
@@ -531,7 +531,7 @@
   const ticking = setInterval(() => {
     if (!status || document.hidden) return;
     now.later();
-    card("Since the start", seconds(now_s()), "");
+    card("Makespan", seconds(now_s()), "so far");
   }, 1000);
 
   // ---- what is told

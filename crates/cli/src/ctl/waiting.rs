@@ -5,13 +5,17 @@ use std::time::Duration;
 use rakuda_agent::clock;
 use serde_json::{Value, json};
 
-use super::super::live;
-use super::super::place::Place;
+use super::live;
+use super::place::Place;
 
-/// Tasks that a page is told of.
-const FOUND_MAX: usize = 1000;
-/// Time for one search: what was not looked at until then is said to be left.
-const SEARCH_TIME: Duration = Duration::from_secs(5);
+/// How far one search goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Maximum number of tasks that are told.
+    pub found: usize,
+    /// What was not looked at within that time is said to be left.
+    pub time: Duration,
+}
 
 fn ask(place: &Place, run: &str, question: &Value) -> Option<Value> {
     live::ask(place, Some(run), question).ok()?.into_iter().next_back()
@@ -19,13 +23,13 @@ fn ask(place: &Place, run: &str, question: &Value) -> Option<Value> {
 
 /// `{"tasks": [[number, name, place, state], ...], "more": true}`, of those whose names hold all words.
 /// `more`: there may be others.
-pub fn find(place: &Place, run: &str, words: &str) -> Value {
+pub fn find(place: &Place, run: &str, words: &str, bounds: Bounds) -> Value {
     let words: Vec<&str> = words.split_whitespace().collect();
     let until_ns =
-        clock::monotonic_ns() + u64::try_from(SEARCH_TIME.as_nanos()).unwrap_or(u64::MAX);
+        clock::monotonic_ns() + u64::try_from(bounds.time.as_nanos()).unwrap_or(u64::MAX);
     let mut tasks = Vec::new();
     let mut next = Value::from(0);
-    while !next.is_null() && tasks.len() < FOUND_MAX && clock::monotonic_ns() < until_ns {
+    while !next.is_null() && tasks.len() < bounds.found && clock::monotonic_ns() < until_ns {
         let question = json!({"ask": "find", "words": words, "from": next});
         // A run that has ended has none left.
         let Some(answer) = ask(place, run, &question) else {
@@ -35,8 +39,8 @@ pub fn find(place: &Place, run: &str, words: &str) -> Value {
         tasks.extend(found.map(|it| json!([it["number"], it["task"], it["place"], it["state"]])));
         next = answer["next"].clone();
     }
-    let more = !next.is_null() || tasks.len() > FOUND_MAX;
-    tasks.truncate(FOUND_MAX);
+    let more = !next.is_null() || tasks.len() > bounds.found;
+    tasks.truncate(bounds.found);
     json!({"tasks": tasks, "more": more})
 }
 
@@ -62,6 +66,7 @@ pub fn waiting(place: &Place, run: &str, number: u32) -> Option<Value> {
     }))
 }
 
-fn in_words(state: &Value) -> String {
+/// The state of a task as people read it.
+pub fn in_words(state: &Value) -> String {
     state.as_str().unwrap_or("unknown").replace('_', " ")
 }
