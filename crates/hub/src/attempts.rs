@@ -98,7 +98,7 @@ impl Hub {
 
     /// Hands cores that are free to those that wait for some, and commands that wait for a core of
     /// a node far away to it. Not those that are more than a command: of rounds, of streams, and
-    /// those that are told of other hosts. Whether the core was told something.
+    /// those that are told of other hosts. Whether it is to be done again.
     pub(crate) fn grant_leases(&mut self) -> bool {
         let mut effects = Vec::new();
         let streams = &self.streams;

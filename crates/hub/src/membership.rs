@@ -105,7 +105,11 @@ impl Hub {
                 self.on_node_up(id, is_back, files_kept);
             }
             NodeEffect::Lose { id } => self.on_node_lost(id),
-            NodeEffect::GiveUp { id } | NodeEffect::Miss { id } => self.on_node_missed(id),
+            NodeEffect::GiveUp { id } => {
+                self.forget_given_up(id);
+                self.on_node_missed(id);
+            }
+            NodeEffect::Miss { id } => self.on_node_missed(id),
             NodeEffect::Gone { id } => self.on_node_gone(id),
         }
     }

@@ -23,6 +23,8 @@ pub struct Attempt<D, C> {
     pub(super) lease: Lease,
     pub(super) had_lease: bool,
     pub(super) inputs: InputGate,
+    /// There is no room on its node for what its commands read.
+    pub(super) waits_for_room: bool,
     /// Commands that wait at a gate, in order.
     pub(super) gated: Vec<C>,
     /// Commands that run.
@@ -200,6 +202,11 @@ impl<D, C> Attempt<D, C> {
     /// Whether its commands may start, as far as files go.
     pub fn inputs(&self) -> InputGate {
         self.inputs
+    }
+
+    /// Whether there is no room on its node yet for what its commands read.
+    pub fn waits_for_room(&self) -> bool {
+        self.waits_for_room
     }
 
     /// Commands that wait at a gate.

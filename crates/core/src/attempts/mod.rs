@@ -288,6 +288,7 @@ impl<D, C> Attempts<D, C> {
             lease: if leased { Lease::Held } else { Lease::None },
             had_lease: leased,
             inputs: if unstaged { InputGate::Unstaged { before: false } } else { InputGate::Open },
+            waits_for_room: false,
             gated: Vec::new(),
             commands: 0,
             ran_command: false,
@@ -442,6 +443,7 @@ impl<D, C> Attempts<D, C> {
                     self.keep_core(id, out);
                 }
                 Lease::Held | Lease::Lent(_) => self.pass_inputs(id, command, out),
+                Lease::None if attempt.waits_for_room => attempt.gated.push(command),
                 Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } => {
                     attempt.gated.push(command);
                     self.stand_in_line(id, false);
@@ -501,8 +503,29 @@ impl<D, C> Attempts<D, C> {
             InputGate::Pending { changed: false } => InputGate::Open,
             other => other,
         };
-        if !matches!(attempt.lease, Lease::Wanted { .. } | Lease::Prepared { .. }) {
-            self.release_gated(id, out);
+        attempt.waits_for_room = false;
+        match attempt.lease {
+            Lease::Held | Lease::Lent(_) => self.release_gated(id, out),
+            Lease::None if attempt.gated.is_empty() => {}
+            // It has given its cores to others meanwhile.
+            Lease::None => self.stand_in_line(id, false),
+            Lease::Wanted { .. } | Lease::Prepared { .. } => {}
+        }
+    }
+
+    /// There is no room yet for what commands of an attempt read. While it waits others use its
+    /// cores: those that have the room may be waiting for just these.
+    pub fn inputs_held_up(&mut self, id: TaskId, number: u32, now: Now) {
+        let Some(attempt) = self.attempt_mut(id, number) else { return };
+        attempt.waits_for_room = matches!(attempt.inputs, InputGate::Pending { .. });
+        self.give_cores_away(id, now);
+    }
+
+    fn give_cores_away(&mut self, id: TaskId, now: Now) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        if attempt.waits_for_room && attempt.commands == 0 && attempt.lease == Lease::Held {
+            attempt.held.extend(self.leases[attempt.node].end(id, false, now));
+            attempt.lease = Lease::None;
         }
     }
 
@@ -510,6 +533,7 @@ impl<D, C> Attempts<D, C> {
     pub fn inputs_refused(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.inputs = InputGate::Refused;
+        attempt.waits_for_room = false;
         self.release_gated(id, out);
     }
 
@@ -710,12 +734,14 @@ impl<D, C> Attempts<D, C> {
             }
         } else {
             match attempt.lease {
+                Lease::None if attempt.waits_for_room => {}
                 // Its cores are another one's.
                 Lease::None => self.stand_in_line(id, false),
                 // What still waits for its inputs is to start on these cores.
                 Lease::Held | Lease::Lent(_) => self.release_gated(id, out),
                 Lease::Wanted { .. } | Lease::Prepared { .. } => {}
             }
+            self.give_cores_away(id, now);
         }
         if self.tasks.get(&id).is_some_and(|attempt| attempt.state == State::Aborting) {
             self.advance(id, State::Acting);
@@ -762,6 +788,7 @@ impl<D, C> Attempts<D, C> {
                 attempt.lease = Lease::Held;
                 attempt.had_lease = true;
                 self.leases[attempt.node].take_back(caller, attempt.cores, now);
+                self.give_cores_away(caller, now);
             }
             Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } | Lease::Held => {}
         }

@@ -165,6 +165,42 @@ fn a_command_passes_both_gates() {
 }
 
 #[test]
+fn a_command_without_room_for_its_inputs_gives_its_cores_away_until_it_has_it() {
+    let mut attempts = nodes(1);
+    assert!(begin(&mut attempts, 100, true));
+    let stage = AttemptEffect::StageIn { id: TaskId(100) };
+    assert_eq!(want(&mut attempts, 100, 1), from_ref(&stage));
+    assert!(!begin(&mut attempts, 101, false));
+    assert_eq!(want(&mut attempts, 101, 2), []);
+    assert_eq!(does(|out| attempts.grant(at(1), out)), [], "there is one core");
+    attempts.inputs_held_up(TaskId(100), 2, at(1));
+    assert!(attempts.get(TaskId(100)).unwrap().holds_lease(), "that was another attempt");
+    attempts.inputs_held_up(TaskId(100), 1, at(1));
+    assert_eq!(want(&mut attempts, 100, 3), [], "it waits for room, and for no core");
+    assert_eq!(does(|out| attempts.grant(at(1), out)), [start(101, 2)]);
+    assert_eq!(does(|out| attempts.inputs_ready(TaskId(100), 1, out)), []);
+    assert_eq!(does(|out| attempts.grant(at(2), out)), [], "now it stands in line");
+    does(|out| attempts.command_ended(TaskId(101), at(3), out));
+    assert_eq!(does(|out| attempts.grant(at(3), out)), [start(100, 1), start(100, 3)]);
+}
+
+#[test]
+fn a_command_without_room_gives_cores_away_when_the_one_beside_it_has_ended() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 100, false);
+    assert_eq!(want(&mut attempts, 100, 1), [start(100, 1)]);
+    attempts.inputs_changed(TaskId(100));
+    let stage = AttemptEffect::StageIn { id: TaskId(100) };
+    assert_eq!(want(&mut attempts, 100, 2), from_ref(&stage));
+    attempts.inputs_held_up(TaskId(100), 1, at(1));
+    assert!(attempts.get(TaskId(100)).unwrap().holds_lease(), "a command runs");
+    does(|out| attempts.command_ended(TaskId(100), at(2), out));
+    assert!(!attempts.get(TaskId(100)).unwrap().holds_lease());
+    assert_eq!(does(|out| attempts.grant(at(2), out)), [], "it stands in no line");
+    assert_eq!(does(|out| attempts.inputs_refused(TaskId(100), 1, out)).len(), 1);
+}
+
+#[test]
 fn a_command_that_waits_for_its_inputs_keeps_the_cores_of_one_that_has_ended() {
     let mut attempts = looking_ahead();
     for id in 100..103 {
@@ -455,7 +491,7 @@ fn random_life(seed: u64) {
     for step in 1..120_u64 {
         let (id, now) = (TaskId(below(6)), at(step));
         let mut out = Effects::new();
-        match below(12) {
+        match below(13) {
             0 | 1 if attempts.get(id).is_none() => {
                 let node = NodeId(below(2));
                 let busy = attempts.all_acting().filter(|(_, one)| one.node() == node).count();
@@ -469,6 +505,7 @@ fn random_life(seed: u64) {
                 assert_eq!(attempts.want_command(id, asked, &mut out), None);
             }
             5 => attempts.inputs_ready(id, 1, &mut out),
+            12 => attempts.inputs_held_up(id, 1, now),
             6 => attempts.inputs_changed(id),
             7 => attempts.grant(now, &mut out),
             8 => attempts.command_ended(id, now, &mut out),

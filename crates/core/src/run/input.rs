@@ -119,6 +119,13 @@ pub enum Input<'a, C> {
         /// Whose.
         id: TaskId,
     },
+    /// There is no room on its node yet for what the commands of an attempt read.
+    InputsHeldUp {
+        /// Whose.
+        id: TaskId,
+        /// Of which attempt.
+        attempt: u32,
+    },
     /// What the commands of an attempt read is in place.
     InputsReady {
         /// Whose.

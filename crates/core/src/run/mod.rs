@@ -169,6 +169,7 @@ impl<D, C> Run<D, C> {
             }
             Input::InputsAwaited { id } => self.attempts.await_inputs(id),
             Input::InputsChanged { id } => self.attempts.inputs_changed(id),
+            Input::InputsHeldUp { id, attempt } => self.attempts.inputs_held_up(id, attempt, now),
             Input::InputsReady { id, attempt } => {
                 self.tell_attempts(out, |attempts, out| attempts.inputs_ready(id, attempt, out));
             }
@@ -425,7 +426,8 @@ impl<D, C> Run<D, C> {
     }
 
     /// Hands free cores to those that stand in line, and commands to far nodes that `may` wait
-    /// there; whether the scheduler was told something.
+    /// there; whether to do so again when the effects are done: the scheduler was told something, or
+    /// who has just got cores may find no room for its inputs, and give them away.
     pub fn grant(
         &mut self,
         now: Now,
@@ -436,6 +438,8 @@ impl<D, C> Run<D, C> {
         let may = |id, command: &C| scheduler.gang_of(id).is_none() && may(id, command);
         self.attempts.grant(now, &mut self.attempt_effects);
         self.attempts.prepare(may, &mut self.attempt_effects);
+        let stages = |effect: &AttemptEffect<C>| matches!(effect, AttemptEffect::StageIn { .. });
+        let stages = self.attempt_effects.iter().any(stages);
         out.extend(self.attempt_effects.drain(..).map(Effect::Attempt));
         let changed = self.attempts.take_lookahead();
         let told = !changed.is_empty();
@@ -443,7 +447,7 @@ impl<D, C> Run<D, C> {
             out.push(Effect::LookaheadSet { id, actions });
             self.tell(now, Event::LookaheadSet { id, actions }, out);
         }
-        told
+        told || stages
     }
 
     /// An attempt has ended: the shell notes what is to be noted of it, and tells

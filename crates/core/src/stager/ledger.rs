@@ -253,6 +253,14 @@ impl<S: FileState> Ledger<S> {
         }
     }
 
+    /// The same of a file that was somewhere: when no node has it any more, it is to be made again.
+    pub fn places_left(&self, id: TaskId) -> Places {
+        match self.places(id) {
+            Places::Unknown => Places::Nowhere,
+            places => places,
+        }
+    }
+
     /// Every file that is on a node.
     pub fn files_on(&self, node: NodeId) -> impl Iterator<Item = (TaskId, &S)> {
         let held = self.files.iter().filter(move |(id, _)| self.has(**id, node));
@@ -351,6 +359,18 @@ impl<S: FileState> Ledger<S> {
             cache.remove(id);
         }
         cache.copies.values_mut().for_each(|copy| copy.pins = 0);
+    }
+
+    /// A node has nothing any more that counts.
+    pub(super) fn forget_all(&mut self, node: NodeId) {
+        for entry in self.files.values_mut() {
+            entry.homes.remove(&node);
+        }
+        if let Some(cache) = self.nodes.get_mut(&node) {
+            for id in cache.copies.keys().copied().collect::<Vec<_>>() {
+                cache.remove(id);
+            }
+        }
     }
 
     /// A node has not got a file that it was thought to have.

@@ -11,6 +11,7 @@
 //! Pure: the shell moves and removes files, asks nodes, and says what came of it. Names, paths and
 //! what a state of a file consists of are the shell's.
 
+mod homeward;
 mod ledger;
 mod readers;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod transfers;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
 
 use crate::ids::{NodeId, TaskId};
@@ -96,8 +98,8 @@ pub enum StagerInput<S> {
     },
     /// Copies have been removed, or cannot be.
     Removed {
-        /// Where.
-        node: NodeId,
+        /// Which, as `Remove` said.
+        removal: u32,
     },
     /// A file was made, or found, in this state, and stays there.
     Settled {
@@ -115,6 +117,11 @@ pub enum StagerInput<S> {
     },
     /// All others have been told of the loss of a node.
     LossTold {
+        /// Which.
+        id: NodeId,
+    },
+    /// A node that was lost is not waited for: what lay there is made again, and must not be there twice.
+    NodeGivenUp {
         /// Which.
         id: NodeId,
     },
@@ -145,6 +152,13 @@ pub enum StagerEffect<S> {
         attempt: u32,
         /// Where to.
         node: NodeId,
+    },
+    /// There is no room yet for what an attempt reads. `AskAgain` follows.
+    NoRoom {
+        /// Whose.
+        id: TaskId,
+        /// Its number.
+        attempt: u32,
     },
     /// All that an attempt reads is on its node.
     InputsThere {
@@ -195,10 +209,18 @@ pub enum StagerEffect<S> {
     },
     /// Remove copies, and answer `Removed`. Nothing is brought there meanwhile.
     Remove {
+        /// The number of the removal.
+        removal: u32,
         /// Where.
         node: NodeId,
         /// Which, each in its state.
         files: Vec<(TaskId, S)>,
+    },
+    /// Remove nothing any more: the node is lost, and what is brought there when it is back must
+    /// stay. Nothing is to be answered.
+    StopRemoval {
+        /// Which.
+        removal: u32,
     },
     /// A transfer has ended well.
     Arrived {
@@ -334,7 +356,7 @@ impl<S: FileState> Stager<S> {
                 }
             }
             StagerInput::Moved { transfer, result } => self.moved(transfer, result, &is_there, out),
-            StagerInput::Removed { node } => self.transfers.removed(node),
+            StagerInput::Removed { removal } => self.transfers.removed(removal),
             StagerInput::Settled { file, node, state } => {
                 self.settle(file, node, state, &is_there, out);
             }
@@ -343,6 +365,7 @@ impl<S: FileState> Stager<S> {
                 self.losing = self.losing.saturating_sub(1);
                 self.suspicions.heard_of(id);
             }
+            StagerInput::NodeGivenUp { id } => self.ledger.forget_all(id),
             StagerInput::Alive { id } => self.suspicions.heard_of(id),
         }
         if self.losing == 0 {
@@ -385,6 +408,7 @@ impl<S: FileState> Stager<S> {
                     self.ledger.take_more_room(node);
                 }
                 self.readers.stand_in_line(reader);
+                out.push(StagerEffect::NoRoom { id, attempt });
             }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
                 self.readers.forget(id, node);
@@ -426,8 +450,8 @@ impl<S: FileState> Stager<S> {
 
     fn remove(&mut self, node: NodeId, files: Vec<(TaskId, S)>, out: &mut Vec<StagerEffect<S>>) {
         if !files.is_empty() {
-            self.transfers.removing(node);
-            out.push(StagerEffect::Remove { node, files });
+            let removal = self.transfers.removing(node);
+            out.push(StagerEffect::Remove { removal, node, files });
         }
     }
 
@@ -526,6 +550,7 @@ impl<S: FileState> Stager<S> {
                 self.release(reader.id, reader.node);
             }
             self.readers.stand_first(reader);
+            out.push(StagerEffect::NoRoom { id: reader.id, attempt: reader.attempt });
             self.readers.ask_next(reader.node, out);
         }
     }

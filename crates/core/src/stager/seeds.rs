@@ -51,7 +51,7 @@ struct World {
     disks: BTreeMap<NodeId, BTreeMap<TaskId, State>>,
     tasks: BTreeMap<TaskId, Task>,
     transfers: Vec<Transfer>,
-    removals: Vec<(NodeId, Vec<(TaskId, State)>)>,
+    removals: Vec<(u32, NodeId, Vec<(TaskId, State)>)>,
     asked: BTreeSet<NodeId>,
     coming_home: BTreeSet<TaskId>,
     versions: u32,
@@ -119,6 +119,9 @@ impl World {
                 self.handle(StagerInput::OwnFilesSent { id, count });
             }
             StagerEffect::InputsThere { id, .. } => self.begin(id),
+            StagerEffect::NoRoom { id, .. } => {
+                assert!(self.tasks.get(&id).is_none_or(|task| task.waits), "{id:?} waits");
+            }
             StagerEffect::TooLarge { id, needed_bytes, limit_bytes, .. } => {
                 assert!(needed_bytes > limit_bytes);
                 self.end(id, "too large");
@@ -134,7 +137,7 @@ impl World {
             StagerEffect::Move { transfer: number, file, state, from, to } => {
                 let is_same = |it: &&Transfer| (it.file, it.to) == (file, to);
                 assert!(self.transfers.iter().find(is_same).is_none(), "once at a time");
-                assert!(self.removals.iter().all(|(node, _)| *node != to));
+                assert!(self.removals.iter().all(|(_, node, _)| *node != to));
                 assert!(from == HOME || self.there.contains(&from));
                 assert!(to == HOME || self.there.contains(&to));
                 self.transfers.push(Transfer { number, file, state, from, to });
@@ -148,14 +151,19 @@ impl World {
                 self.transfers.retain(|it| it.number != transfer);
                 assert_eq!(self.transfers.len() + 1, before, "what is cancelled is under way");
             }
-            StagerEffect::Remove { node, files } => {
+            StagerEffect::Remove { removal, node, files } => {
                 for (file, state) in &files {
                     let reads = |task: &Task| task.node == node && task.is_reading(*file);
                     let is_now = self.stager.ledger().state(*file) == Some(state);
                     assert!(!is_now || !self.tasks.values().any(reads), "{file:?} is read");
                     assert!(!is_now || !self.stager.ledger().is_home(*file, node));
                 }
-                self.removals.push((node, files));
+                self.removals.push((removal, node, files));
+            }
+            StagerEffect::StopRemoval { removal } => {
+                let before = self.removals.len();
+                self.removals.retain(|(number, ..)| *number != removal);
+                assert_eq!(self.removals.len() + 1, before, "what is stopped is under way");
             }
             StagerEffect::AskForLife { node } => {
                 self.asked.insert(node);
@@ -222,7 +230,7 @@ impl World {
         self.handle(StagerInput::NodeLost { id });
         assert!(self.transfers.iter().all(|it| it.from != id && it.to != id));
         self.tasks.retain(|_, task| task.node != id);
-        self.removals.retain(|(node, _)| *node != id);
+        assert!(self.removals.iter().all(|(_, node, _)| *node != id));
         self.asked.remove(&id);
         self.handle(StagerInput::LossTold { id });
     }
@@ -261,14 +269,14 @@ impl World {
         if self.removals.is_empty() {
             return;
         }
-        let (node, files) = self.removals.remove(0);
+        let (removal, node, files) = self.removals.remove(0);
         let disk = self.disks.get_mut(&node).expect("all have disks");
         for (file, state) in files {
             if disk.get(&file) == Some(&state) {
                 disk.remove(&file);
             }
         }
-        self.handle(StagerInput::Removed { node });
+        self.handle(StagerInput::Removed { removal });
     }
 
     /// The command ends that runs while another one waits.

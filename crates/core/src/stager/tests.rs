@@ -4,6 +4,7 @@ use alloc::vec;
 
 use super::sample::State;
 use super::*;
+use crate::fact::Places;
 
 const HOME: NodeId = NodeId(0);
 const NODE: NodeId = NodeId(1);
@@ -78,18 +79,22 @@ fn ask_again(id: u32) -> Effect {
     Effect::AskAgain { id: TaskId(id), attempt: 1, node: NODE }
 }
 
+fn no_room(id: u32) -> Effect {
+    Effect::NoRoom { id: TaskId(id), attempt: 1 }
+}
+
 #[test]
 fn what_was_given_up_on_its_way_has_its_room_until_it_has_come() {
     let mut bed = Bed::new();
     assert_eq!(moves(&bed.wants(10, &[0, 1], false)), [(1, 0), (2, 1)]);
     assert_eq!(bed.released(10), []);
-    assert_eq!(bed.wants(11, &[2], false), [], "no room, and nothing to evict");
+    assert_eq!(bed.wants(11, &[2], false), [no_room(11)], "and nothing to evict");
     assert!(bed.moved(1).contains(&ask_again(11)), "a copy that nobody reads may go");
     let admitted = bed.wants(11, &[2], false);
     let evicted = [(TaskId(0), State(1, 20))].into();
-    assert!(admitted.contains(&Effect::Remove { node: NODE, files: evicted }));
+    assert!(admitted.contains(&Effect::Remove { removal: 1, node: NODE, files: evicted }));
     assert_eq!(moves(&admitted), [], "not before that is done");
-    assert_eq!(moves(&bed.tell(StagerInput::Removed { node: NODE })), [(3, 2)]);
+    assert_eq!(moves(&bed.tell(StagerInput::Removed { removal: 1 })), [(3, 2)]);
 }
 
 #[test]
@@ -99,11 +104,11 @@ fn two_that_want_more_do_not_wait_for_one_another() {
         let (transfer, _) = moves(&bed.wants(id, &[file], false))[0];
         assert!(bed.moved(transfer).contains(&there(id)));
     }
-    assert_eq!(bed.wants(10, &[0, 2], true), [], "its first command runs, and reads");
-    assert_eq!(bed.wants(11, &[1, 3], true), []);
+    assert_eq!(bed.wants(10, &[0, 2], true), [no_room(10)], "its first command runs, and reads");
+    assert_eq!(bed.wants(11, &[1, 3], true), [no_room(11)]);
     let ended = bed.tell(StagerInput::ReadsNoMore { id: TaskId(10), node: NODE });
     assert_eq!(ended, [ask_again(10)]);
-    assert_eq!(bed.wants(10, &[0, 2], false), [], "the other one still reads");
+    assert_eq!(bed.wants(10, &[0, 2], false), [no_room(10)], "the other one still reads");
     let ended = bed.tell(StagerInput::ReadsNoMore { id: TaskId(11), node: NODE });
     assert_eq!(ended, [ask_again(10)]);
     let admitted = bed.wants(10, &[0, 2], false);
@@ -129,6 +134,7 @@ fn who_waits_for_what_changes_waits_for_the_new_one() {
     assert!(!bed.moved(2).contains(&there(10)));
     let changed = bed.settled(7, OTHER, State(2, 6));
     assert!(changed.contains(&ask_again(10)), "{changed:?}");
+    assert!(changed.contains(&no_room(10)), "it has none until it has asked");
     assert_eq!(moves(&bed.wants(10, &[0, 7], false)), [(3, 7)]);
     assert!(!bed.moved(3).contains(&there(10)));
     assert!(bed.moved(1).contains(&there(10)));
@@ -173,4 +179,35 @@ fn nothing_begins_between_a_loss_and_its_being_told() {
     let mut out = Vec::new();
     bed.0.handle(StagerInput::LossTold { id: OTHER }, |node| node != OTHER, &mut out);
     assert_eq!(out, [Effect::AskForLife { node: NODE }], "there is no other source");
+}
+
+#[test]
+fn a_node_that_is_lost_removes_nothing_any_more_and_takes_what_is_brought_when_it_is_back() {
+    let mut bed = Bed::new();
+    bed.wants(10, &[0, 1], false);
+    bed.moved(1);
+    bed.moved(2);
+    bed.released(10);
+    let admitted = bed.wants(11, &[2], false);
+    assert!(admitted.iter().any(|effect| matches!(effect, Effect::Remove { removal: 1, .. })));
+    let lost = bed.tell(StagerInput::NodeLost { id: NODE });
+    assert_eq!(lost, [Effect::StopRemoval { removal: 1 }]);
+    bed.tell(StagerInput::LossTold { id: NODE });
+    assert_eq!(moves(&bed.wants(12, &[0], false)), [(3, 0)], "it does not wait for the removal");
+    assert_eq!(bed.tell(StagerInput::Removed { removal: 1 }), [], "told late");
+}
+
+#[test]
+fn what_lay_on_a_node_that_is_given_up_counts_no_more_when_it_comes_again() {
+    let mut bed = Bed::new();
+    bed.settled(7, NODE, State(1, 5));
+    bed.wants(10, &[0], false);
+    bed.moved(1);
+    bed.tell(StagerInput::NodeLost { id: NODE });
+    bed.tell(StagerInput::LossTold { id: NODE });
+    assert!(bed.0.ledger().has(TaskId(7), NODE), "it may come back with it");
+    bed.tell(StagerInput::NodeGivenUp { id: NODE });
+    assert_eq!(bed.0.ledger().files_on(NODE).count(), 0);
+    assert_eq!(bed.0.ledger().places_left(TaskId(7)), Places::Nowhere);
+    assert_eq!(bed.0.ledger().places_left(TaskId(0)), Places::One(HOME));
 }

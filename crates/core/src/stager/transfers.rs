@@ -51,8 +51,10 @@ pub(super) struct Transfers<S> {
     count: u32,
     /// How many are under way from and to each node.
     under_way: BTreeMap<NodeId, u32>,
-    /// How many removals are under way on each node.
-    removals: BTreeMap<NodeId, u32>,
+    /// By number: on which node each removal is under way.
+    removals: BTreeMap<u32, NodeId>,
+    /// Removals so far.
+    removal_count: u32,
 }
 
 impl<S: FileState> Transfers<S> {
@@ -64,6 +66,7 @@ impl<S: FileState> Transfers<S> {
             count: 0,
             under_way: BTreeMap::new(),
             removals: BTreeMap::new(),
+            removal_count: 0,
         }
     }
 
@@ -91,7 +94,7 @@ impl<S: FileState> Transfers<S> {
 
     /// Whether a transfer to a node may begin now.
     pub fn may_begin(&self, to: NodeId) -> bool {
-        self.has_capacity(to) && !self.removals.contains_key(&to)
+        self.has_capacity(to) && !self.removals.values().any(|node| *node == to)
     }
 
     fn has_capacity(&self, node: NodeId) -> bool {
@@ -178,18 +181,15 @@ impl<S: FileState> Transfers<S> {
         self.wanted.remove(&(file, to));
     }
 
-    /// Copies are being removed from a node.
-    pub fn removing(&mut self, node: NodeId) {
-        *self.removals.entry(node).or_default() += 1;
+    /// Copies are being removed from a node: the number of that.
+    pub fn removing(&mut self, node: NodeId) -> u32 {
+        self.removal_count += 1;
+        self.removals.insert(self.removal_count, node);
+        self.removal_count
     }
 
-    pub fn removed(&mut self, node: NodeId) {
-        if let Some(count) = self.removals.get_mut(&node) {
-            *count -= 1;
-            if *count == 0 {
-                self.removals.remove(&node);
-            }
-        }
+    pub fn removed(&mut self, removal: u32) {
+        self.removals.remove(&removal);
     }
 
     /// A node is gone: nothing comes to it any more, and what came from it is to come from elsewhere.
@@ -205,7 +205,11 @@ impl<S: FileState> Transfers<S> {
             }
         }
         self.wanted.retain(|(_, to), _| *to != node);
-        self.removals.remove(&node);
+        let on_it = self.removals.iter().filter(|(_, on)| **on == node);
+        for removal in on_it.map(|(removal, _)| *removal).collect::<Vec<_>>() {
+            self.removals.remove(&removal);
+            out.push(StagerEffect::StopRemoval { removal });
+        }
     }
 
     /// Takes one from those that are under way; its number.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::stager::StagerInput;
-use rakuda_core::{Event, Fact, NodeId, Places, TaskId, TaskState};
+use rakuda_core::{Event, Fact, NodeId, NodeState, Places, TaskId, TaskState};
 use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::FileIdentity;
@@ -81,7 +81,6 @@ impl Hub {
     ) {
         let joined_before =
             self.staging.as_ref().is_some_and(|staging| staging.joined.contains(&id));
-        let mut all_there = true;
         let mut there = Vec::new();
         let mut found = found.iter().map(|found| found.as_ref().map(version_in));
         for file in files {
@@ -94,26 +93,19 @@ impl Hub {
             if is_whole {
                 there.push(file);
             } else {
-                all_there = false;
                 self.forget_held(id, &file);
             }
         }
         if let Some(staging) = &mut self.staging {
             staging.memory.asked.remove(&id);
         }
-        if joined_before {
-            self.join_node(id, all_there);
-            if !all_there {
-                for file in there {
-                    self.confirm_again(&file);
-                }
-            }
-        } else {
+        if !joined_before {
             for file in there {
                 self.confirm(id, file);
             }
-            self.join_node(id, true);
         }
+        // The scheduler knows by now what is not there any more: the rest need not be made again.
+        self.join_node(id, true);
         self.check_held_invocation();
     }
 
@@ -127,15 +119,7 @@ impl Hub {
         if let Some(staging) = &mut self.staging {
             staging.stager.forget(task, node);
         }
-    }
-
-    /// A file that this run has placed on a node is still there, while others are not.
-    fn confirm_again(&mut self, file: &HeldFile) {
-        let Some(id) = self.task_of(file) else { return };
-        let Some(places) = self.staged_places(id) else { return };
-        let FileVersion { bytes, modified_ns } = file.state.version;
-        let fact = Fact { modified_ns: Some(modified_ns), bytes, places };
-        self.event(Event::FactGathered { id, fact });
+        self.tell_places(task);
     }
 
     /// A file of an earlier run is still where it was.
@@ -261,6 +245,14 @@ impl Hub {
     /// All others know that a node is gone.
     pub(crate) fn on_loss_told(&mut self, id: NodeId) {
         self.stage(StagerInput::LossTold { id });
+        if self.run.nodes().state(id) == NodeState::Lost {
+            self.forget_given_up(id);
+        }
+    }
+
+    /// A node is not waited for any more.
+    pub(crate) fn forget_given_up(&mut self, id: NodeId) {
+        self.stage(StagerInput::NodeGivenUp { id });
     }
 
     /// A node has answered what it was asked for a sign of life.

@@ -3,7 +3,7 @@
 
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::stager::{StagerEffect, StagerInput};
-use rakuda_core::{Event, NodeId, TaskId, files_behind};
+use rakuda_core::{Event, Input, NodeId, TaskId, files_behind};
 use rakuda_proto::Text;
 use rakuda_proto::journal::{FileStaged, JournalEvent};
 
@@ -38,6 +38,7 @@ impl Hub {
     fn perform_staging(&mut self, effect: StagerEffect<State>) {
         match effect {
             StagerEffect::Admitted { id, attempt, node } => self.on_admitted(id, attempt, node),
+            StagerEffect::NoRoom { id, attempt } => self.tell(Input::InputsHeldUp { id, attempt }),
             StagerEffect::InputsThere { id, attempt } => {
                 self.ask_about_residency(id);
                 self.on_inputs_seen(id, attempt, None);
@@ -55,7 +56,10 @@ impl Hub {
                 self.start_transfer(transfer, file, &state, from, to);
             }
             StagerEffect::Cancel { transfer } => self.cancel_transfer(transfer),
-            StagerEffect::Remove { node, files } => self.remove_copies(node, &files),
+            StagerEffect::Remove { removal, node, files } => {
+                self.remove_copies(removal, node, &files);
+            }
+            StagerEffect::StopRemoval { removal } => self.stop_removal(removal),
             StagerEffect::Arrived { transfer, file, from, to, moved, counts } => {
                 if counts {
                     self.note_place(file, to);

@@ -27,17 +27,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::stager::{Stager, StagerEffect};
-use rakuda_core::{NodeId, Output, TaskId};
+use rakuda_core::stager::{Homeward, Stager, StagerEffect};
+use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::StagingSettings;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::AbortHandle;
 
 use hosts::FileHosts;
 use memory::Memory;
 use state::State;
-use under_way::{Coming, Moving};
 pub(crate) use under_way::{HeldFile, Moved};
+use under_way::{Moving, Way};
 
 /// See the file's head.
 pub(crate) struct Staging {
@@ -50,12 +51,9 @@ pub(crate) struct Staging {
     hosts: Rc<FileHosts>,
     /// Transfers that are under way, by number.
     moves: BTreeMap<u32, Moving>,
-    /// Targets on their way home.
-    comings: BTreeMap<TaskId, Coming>,
-    /// Ends of invocations that wait for them.
-    endings: Vec<Output>,
-    /// Targets that could not be brought home.
-    not_brought: BTreeSet<TaskId>,
+    /// Removals that are under way, by number.
+    removals: BTreeMap<u32, AbortHandle>,
+    homeward: Homeward<Way>,
     /// Tasks that were asked for, and what plain ones among them stand for.
     wanted: BTreeSet<TaskId>,
     /// The same of invocations by actions: what has secondary files stays where it is until Ruby code looks for it.
@@ -92,10 +90,9 @@ impl Staging {
             performs: false,
             hosts: Rc::default(),
             moves: BTreeMap::new(),
+            removals: BTreeMap::new(),
             failed: BTreeSet::new(),
-            comings: BTreeMap::new(),
-            endings: Vec::new(),
-            not_brought: BTreeSet::new(),
+            homeward: Homeward::default(),
             wanted: BTreeSet::new(),
             wanted_by_actions: BTreeSet::new(),
             folders: BTreeMap::new(),

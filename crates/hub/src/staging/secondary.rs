@@ -17,9 +17,7 @@ use super::paths::{beside, named};
 use super::relay::{FileOnNode, Part, relay};
 use super::state::State;
 use super::state::version_in;
-use super::under_way::Coming;
-use super::under_way::Followed;
-use super::under_way::{Kind, Moved};
+use super::under_way::{Followed, Kind, Moved, Way};
 use crate::hub::Hub;
 use crate::secondary::Files;
 
@@ -146,7 +144,7 @@ impl Hub {
             }
             let _ = reports.send(Moved(Kind::Followed { id, number, result }));
         });
-        staging.comings.insert(id, Coming::Followed(coming));
+        staging.homeward.made(id, node, Way::Followed(coming));
         self.tell(Input::StagingOut { id });
     }
 
@@ -154,15 +152,9 @@ impl Hub {
     pub(super) fn on_followed(&mut self, id: TaskId, number: u32, result: Result<(), String>) {
         let Some(staging) = &mut self.staging else { return };
         let is_it = self.run.attempts().get(id).is_some_and(|attempt| attempt.number() == number);
-        let followed = match staging.comings.remove(&id) {
-            Some(Coming::Followed(followed)) if is_it => followed,
-            Some(other) => {
-                // The report of an attempt that was lost meanwhile.
-                staging.comings.insert(id, other);
-                return;
-            }
-            None => return,
-        };
+        // Else it is the report of an attempt that was lost meanwhile.
+        let taken = staging.homeward.take_made(id, |way| is_it && !way.is_home());
+        let Some((_, Way::Followed(followed))) = taken else { return };
         if let Err(why) = result {
             let name = self.display_name(id);
             let why = format!(

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::files::matches_glob;
-use rakuda_core::stager::StagerInput;
+use rakuda_core::stager::{Coming, StagerInput};
 use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
@@ -17,7 +17,7 @@ use rakuda_proto::journal::{FileIdentity, Outcome};
 
 use super::Staging;
 use super::state::{State, version_in};
-use super::under_way::{Coming, Followed};
+use super::under_way::{Followed, Way};
 use crate::attempts::state::{AttemptDetails, RunningAttempt};
 use crate::facts::identity_of;
 use crate::hub::Hub;
@@ -111,9 +111,8 @@ impl Hub {
             return;
         }
         self.tell(Input::StagingOut { id });
-        let coming = Coming::Made { node, seen };
         if let Some(staging) = &mut self.staging {
-            staging.comings.insert(id, coming);
+            staging.homeward.made(id, node, Way::Home(seen));
         }
         self.stage(StagerInput::WantedHome { file: id });
     }
@@ -213,7 +212,7 @@ impl Hub {
             return;
         }
         if let Some(staging) = self.staging.as_mut().filter(|staging| staging.is_wanted(id)) {
-            staging.comings.entry(id).or_insert(Coming::TargetEnding);
+            staging.homeward.settled(id);
             self.stage(StagerInput::WantedHome { file: id });
         }
     }
@@ -221,55 +220,42 @@ impl Hub {
     /// An invocation must not end while what it asked for is on its way; gives its end back when nothing is.
     pub(crate) fn hold_for_comings(&mut self, ending: Output) -> Option<Output> {
         match &mut self.staging {
-            Some(staging) if !staging.comings.is_empty() => {
-                staging.endings.push(ending);
-                None
-            }
-            _ => Some(ending),
+            Some(staging) => staging.homeward.hold(ending),
+            None => Some(ending),
         }
     }
 
     pub(super) fn release_endings(&mut self) {
-        if let Some(staging) = self.staging.as_mut().filter(|staging| staging.comings.is_empty()) {
-            self.outputs.extend(staging.endings.drain(..));
+        if let Some(staging) = &mut self.staging {
+            self.outputs.extend(staging.homeward.take_endings());
         }
     }
 
     /// Targets that were asked for and could not be brought home.
     pub(crate) fn take_not_brought(&mut self) -> BTreeSet<TaskId> {
         let staging = self.staging.as_mut();
-        staging.map(|staging| std::mem::take(&mut staging.not_brought)).unwrap_or_default()
+        staging.map(|staging| staging.homeward.take_missed()).unwrap_or_default()
     }
 
     pub(super) fn on_came_home(&mut self, id: TaskId) {
-        let coming = self.take_coming(id);
-        if let Some(Coming::Made { seen, .. }) = coming {
+        let Some(staging) = &mut self.staging else { return };
+        let coming = staging.homeward.take(id, Way::is_home);
+        if let Some(Coming::Made { details: Way::Home(seen), .. }) = coming {
             self.finish_well(id, Some(seen));
         }
         self.answer_fetches(id, None);
         self.release_endings();
     }
 
-    /// What waits for a file to come home, and for nothing else.
-    fn take_coming(&mut self, id: TaskId) -> Option<Coming> {
-        let comings = &mut self.staging.as_mut()?.comings;
-        let is_other = matches!(comings.get(&id), Some(Coming::Followed(_)));
-        if is_other { None } else { comings.remove(&id) }
-    }
-
     pub(super) fn on_not_come_home(&mut self, id: TaskId, why: &str) {
         self.answer_fetches(id, Some(why));
-        let Some(coming) = self.take_coming(id) else { return };
+        let Some(staging) = &mut self.staging else { return };
+        let Some(coming) = staging.homeward.miss(id, Way::is_home) else { return };
         let reason = Text::from(why.to_owned());
         self.link.push(&HubMessage::TargetNotBrought { task: id.0, reason });
         match coming {
-            Coming::Made { .. } | Coming::Followed(_) => self.finish_not_brought(id, why),
-            Coming::TargetEnding => {
-                self.warn(why);
-                if let Some(staging) = &mut self.staging {
-                    staging.not_brought.insert(id);
-                }
-            }
+            Coming::Made { .. } => self.finish_not_brought(id, why),
+            Coming::Settled => self.warn(why),
         }
         self.release_endings();
     }
@@ -332,15 +318,7 @@ impl Hub {
     /// Attempts whose targets are on their way from a node that is lost: nothing of these comes any more.
     pub(crate) fn take_comings(&mut self, lost: NodeId) -> Vec<TaskId> {
         let Some(staging) = &mut self.staging else { return Vec::new() };
-        let is_from_it = |(_, coming): &(&TaskId, &Coming)| match coming {
-            Coming::Made { node, .. } | Coming::Followed(Followed { node, .. }) => *node == lost,
-            Coming::TargetEnding => false,
-        };
-        let taken = staging.comings.iter().filter(is_from_it);
-        let taken: Vec<TaskId> = taken.map(|(id, _)| *id).collect();
-        for id in &taken {
-            staging.comings.remove(id);
-        }
+        let taken = staging.homeward.lose(lost);
         for file in &taken {
             self.stage(StagerInput::UnwantedHome { file: *file });
         }

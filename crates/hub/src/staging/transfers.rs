@@ -59,7 +59,7 @@ impl Hub {
     /// Takes what a transfer came to.
     pub(crate) fn on_moved(&mut self, moved: Moved) {
         match moved.0 {
-            Kind::Removed(node) => self.stage(StagerInput::Removed { node }),
+            Kind::Removed(removal) => self.on_removed(removal),
             Kind::File { transfer, result } => self.on_file_moved(transfer, result),
             Kind::Followed { id, number, result } => {
                 self.on_followed(id, number, result.map_err(|failure| failure.reason));
@@ -96,10 +96,25 @@ impl Hub {
         }
     }
 
+    fn on_removed(&mut self, removal: u32) {
+        if let Some(staging) = &mut self.staging {
+            staging.removals.remove(&removal);
+        }
+        self.stage(StagerInput::Removed { removal });
+    }
+
+    /// What still waits for a data link removes nothing when it has one.
+    pub(super) fn stop_removal(&mut self, removal: u32) {
+        let stopped = self.staging.as_mut().and_then(|staging| staging.removals.remove(&removal));
+        if let Some(task) = stopped {
+            task.abort();
+        }
+    }
+
     /// Removes copies from a node.
-    pub(super) fn remove_copies(&mut self, node: NodeId, files: &[(TaskId, State)]) {
+    pub(super) fn remove_copies(&mut self, removal: u32, node: NodeId, files: &[(TaskId, State)]) {
         if !self.run.nodes().is_there(node) {
-            return self.stage(StagerInput::Removed { node });
+            return self.stage(StagerInput::Removed { removal });
         }
         let mut named = Vec::new();
         for (id, state) in files {
@@ -111,10 +126,11 @@ impl Hub {
         }
         let Some(staging) = &mut self.staging else { return };
         let (hosts, reports) = (Rc::clone(&staging.hosts), staging.reports.clone());
-        tokio::task::spawn_local(async move {
+        let task = tokio::task::spawn_local(async move {
             remove(hosts, node, named).await;
-            let _ = reports.send(Moved(Kind::Removed(node)));
+            let _ = reports.send(Moved(Kind::Removed(removal)));
         });
+        staging.removals.insert(removal, task.abort_handle());
         for (id, _) in files {
             self.tell_places(*id);
         }
@@ -122,9 +138,9 @@ impl Hub {
 
     /// Where a file is has changed.
     pub(super) fn tell_places(&mut self, id: TaskId) {
-        if let Some(places) = self.staged_places(id) {
-            self.event(Event::PlacesFound { id, places });
-        }
+        let Some(staging) = &self.staging else { return };
+        let places = staging.stager.ledger().places_left(id);
+        self.event(Event::PlacesFound { id, places });
     }
 }
 

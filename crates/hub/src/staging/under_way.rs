@@ -38,7 +38,7 @@ pub(super) enum Kind {
         number: u32,
         result: Result<(), Failure>,
     },
-    Removed(NodeId),
+    Removed(u32),
     /// What the front has asked for.
     Found {
         request: u32,
@@ -53,15 +53,19 @@ pub(super) enum Kind {
     },
 }
 
-/// A target on its way home.
+/// Where a target goes whose action has ended well.
 #[derive(Debug)]
-pub(super) enum Coming {
-    /// Its action has ended well; its task is settled when it is there.
-    Made { node: NodeId, seen: FileIdentity },
-    /// Ruby code has made it here; its task is settled when it is where its secondary files are.
+pub(super) enum Way {
+    /// Home.
+    Home(FileIdentity),
+    /// Ruby code has made it here: to where its secondary files are.
     Followed(Followed),
-    /// Its task was settled before; the end of what asked for it waits.
-    TargetEnding,
+}
+
+impl Way {
+    pub fn is_home(&self) -> bool {
+        matches!(self, Self::Home(_))
+    }
 }
 
 /// A target on its way to its secondary files.

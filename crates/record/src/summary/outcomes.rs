@@ -10,10 +10,11 @@ use crate::run::{Run, Task};
 impl RunState {
     /// As its journal tells: one that has no end was cut off, unless the run was seen alive.
     pub fn of_journal(run: &Run) -> Self {
-        match &run.ended {
-            Some(ended) => Self::Ended(ended.how),
-            None if run.alive => Self::Running,
-            None => Self::CutOff,
+        if let Some(ended) = &run.ended {
+            counts.settle(ended, executed(run), unknown);
+        } else {
+            counts.not_started = unknown.0;
+            counts.passed += unknown.1;
         }
     }
 
@@ -146,12 +147,11 @@ impl Counts {
             }
             counts.run += usize::from(!attempted(task).is_empty());
         }
-        match &run.ended {
-            Some(ended) => counts.settle(ended, executed(run), unknown),
-            None => {
-                counts.not_started = unknown.0;
-                counts.passed += unknown.1;
-            }
+        if let Some(ended) = &run.ended {
+            counts.settle(ended, executed(run), unknown);
+        } else {
+            counts.not_started = unknown.0;
+            counts.passed += unknown.1;
         }
         counts.tasks = counts.sum();
         counts

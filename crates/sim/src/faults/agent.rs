@@ -8,7 +8,7 @@ pub(crate) mod state;
 
 use std::collections::BTreeMap;
 
-use rakuda_core::{ActionOutcome, Prepared, Signal};
+use rakuda_core::{ActionOutcome, Prepared, Signal, TaskId, TaskState};
 
 use super::chaos::Chaos;
 use super::messages::{Ended, Happening, Order, Report, Start};
@@ -100,6 +100,18 @@ impl Chaos {
         }
         match order {
             Order::Welcome { .. } => unreachable!("handled above"),
+            Order::Look { task, attempt } => {
+                let seen = self.truth.version(task, node);
+                self.send_report(node, Report::Looked { task, attempt, seen });
+            }
+            Order::Live => self.send_report(node, Report::Lives),
+            Order::Holdings { files } => {
+                let has = |(file, modified_ns): &(u32, u64)| {
+                    self.truth.version(*file, node) == Some(*modified_ns)
+                };
+                let found = files.iter().map(has).collect();
+                self.send_report(node, Report::Holdings { found });
+            }
             Order::Ping { heard_ns } => {
                 agent.lease_ns = agent.lease_ns.max(heard_ns + LEASE_NS);
             }
@@ -146,8 +158,7 @@ impl Chaos {
         let mut run_ns = self.scenario.jobs[task as usize].run_ns;
         let mut target = self.place_of(node);
         let read: Option<Vec<u64>> = if self.scenario.gfarm.is_some() {
-            let files: Vec<u32> = inputs.iter().map(|(file, _)| *file).collect();
-            match self.open_in_gfarm(node, (task, attempt), &files) {
+            match self.open_in_gfarm(node, (task, attempt), inputs) {
                 Ok((host, read)) => {
                     target = host;
                     Some(read)
@@ -158,12 +169,11 @@ impl Chaos {
                 }
             }
         } else {
-            self.truth.write(task, target, None);
-            let is_there = |place: u32| place == SERVER || self.agents[place as usize].up;
-            let read = |(file, place): &(u32, u32)| {
-                is_there(*place).then(|| self.truth.read(*file, *place)).flatten()
-            };
-            inputs.iter().map(read).collect()
+            self.truth.write(task, target, None, self.now);
+            for file in inputs.iter().filter(|file| self.truth.read(**file, target).is_none()) {
+                self.check_lacked(life, task, *file);
+            }
+            inputs.iter().map(|file| self.truth.read(*file, target)).collect()
         };
         let mut hangs = false;
         let (outcome, content) = match read {
@@ -204,6 +214,15 @@ impl Chaos {
         }
     }
 
+    /// A command begins, and an input is not whole where it reads it. Only what is made again at that
+    /// moment may lack.
+    fn check_lacked(&self, life: u64, task: u32, file: u32) {
+        let task_of = self.hub.run.scheduler().task(TaskId(file));
+        let is_settled = task_of.is_some_and(|task| matches!(task.state, TaskState::Settled(_)));
+        let is_now = self.hub.is_up() && self.hub.life == life;
+        assert!(!is_now || !is_settled, "{file} is not where {task} reads it");
+    }
+
     /// Whatever the hub thinks of its leases: no more runs than there are cores.
     fn check_cores(&self, node: u32) {
         let running = self.agents[node as usize].running.values();
@@ -242,7 +261,7 @@ impl Chaos {
     fn leave(&mut self, task: u32, target: u32, content: Option<u64>) {
         self.truth.end(task);
         if content.is_some() {
-            self.truth.write(task, target, content);
+            self.truth.write(task, target, content, self.now);
             self.gfarm.set(task, target, self.now);
         }
     }
@@ -280,6 +299,7 @@ impl Chaos {
         self.end_session(node);
         let agent = self.agent(node);
         agent.up = false;
+        agent.starts += 1;
         agent.stalled = false;
         agent.disk_kept &= disk_kept;
         agent.untold.clear();

@@ -30,7 +30,7 @@ impl Chaos {
         self.scenario.jobs[task as usize].cores.min(self.scenario.cores[node as usize])
     }
 
-    fn later(&mut self, task: u32, what: Later) {
+    pub(crate) fn later(&mut self, task: u32, what: Later) {
         let Some(attempt) = self.hub.run.attempts().get(TaskId(task)) else { return };
         let (life, attempt) = (self.hub.life, attempt.number());
         let at_most = if self.scenario.short { FILES_NS_MAX / 1000 } else { FILES_NS_MAX };
@@ -40,7 +40,7 @@ impl Chaos {
 
     pub(crate) fn begin_attempt(&mut self, id: TaskId, start: &NextAttempt) {
         let now = Time(self.now).into();
-        let (cores, unstaged) = (self.cores_on(id.0, start.node.0), self.scenario.stages);
+        let (cores, unstaged) = (self.cores_on(id.0, start.node.0), self.scenario.stages());
         let heeded = (!unstaged).then_some(0);
         let details = Shadow { heeded, ..Shadow::default() };
         let leased = self.hub.run.begin(now, id, start, cores, unstaged, details);
@@ -52,7 +52,7 @@ impl Chaos {
             // Its node is asked whether it sees what was made elsewhere.
             self.tell(Input::InputsAwaited { id });
             self.shadow(id).heeded = None;
-            self.later(id.0, Later::Inputs { changes: 0, well: true });
+            self.later(id.0, Later::Visible);
         }
         self.say_to_front(id.0, ToFront::Run { attempt: start.number, leased });
     }
@@ -79,7 +79,7 @@ impl Chaos {
                 self.stand_in_line(id);
                 self.tell(Input::CommandWanted { id, command });
             }
-            FromFront::Changed if self.scenario.stages => {
+            FromFront::Changed if self.scenario.stages() => {
                 self.tell(Input::InputsChanged { id });
                 self.shadow(id).changes += 1;
             }
@@ -92,10 +92,11 @@ impl Chaos {
     }
 
     /// Where an attempt is to stand, if it has no lease.
-    fn stand_in_line(&mut self, id: TaskId) {
+    pub(crate) fn stand_in_line(&mut self, id: TaskId) {
         let attempt = self.hub.run.attempts().acting(id);
         if attempt.is_none_or(|attempt| {
             let has_place = attempt.holds_lease() || attempt.is_prepared();
+            let has_place = has_place || attempt.waits_for_room();
             has_place || attempt.details.aborted && !attempt.details.had_lease
         }) {
             return;
@@ -114,9 +115,17 @@ impl Chaos {
         }
         self.tell(Input::ActionEnded { id, code: None });
         self.shadow(id).in_line = None;
+        let attempt = self.hub.run.attempts().get(id).expect("its action has just ended");
+        let (node, number) = (attempt.node(), attempt.number());
         if outcome == ActionOutcome::Succeeded {
             if self.scenario.inspects {
                 self.tell(Input::Inspecting { id });
+            }
+            if self.scenario.stages() {
+                let session = self.session_of(node.0);
+                let look = Order::Look { task: id.0, attempt: number };
+                self.send_order(node.0, session, look);
+            } else if self.scenario.inspects {
                 self.later(id.0, Later::Inspected);
             } else {
                 self.finish_attempt(id.0, outcome);
@@ -124,25 +133,19 @@ impl Chaos {
         } else if self.scenario.inspects {
             self.tell(Input::Clearing { id });
             self.later(id.0, Later::Cleared);
-        } else {
+        }
+        self.release_inputs(id, node);
+        if outcome != ActionOutcome::Succeeded && !self.scenario.inspects {
             self.look_into(id);
         }
     }
 
     /// An action has failed: whose fault is that?
     pub(crate) fn look_into(&mut self, id: TaskId) {
-        let attempt = self.hub.run.attempts().get(id).expect("it has not ended");
-        let (node, told_to_end) = (attempt.node(), attempt.is_aborted());
-        if self.scenario.gfarm.is_some() {
-            self.tell(Input::ActionFailed { id });
-            let attempt = self.hub.run.attempts().get(id);
-            if attempt.is_some_and(|one| *one.state() != AttemptState::Attributing) {
-                self.finish_attempt(id.0, ActionOutcome::Failed);
-            }
-        } else if told_to_end {
+        self.tell(Input::ActionFailed { id });
+        let attempt = self.hub.run.attempts().get(id);
+        if attempt.is_some_and(|one| *one.state() != AttemptState::Attributing) {
             self.finish_attempt(id.0, ActionOutcome::Failed);
-        } else {
-            self.doubt(id.0, node.0);
         }
     }
 
@@ -166,18 +169,13 @@ impl Chaos {
             return;
         }
         match *what {
-            Later::Inputs { changes, well: true } => {
+            Later::Visible => {
                 if self.hub.run.attempts().acting_as(id, attempt).is_some() {
-                    self.shadow(id).heeded = Some(changes);
+                    self.shadow(id).heeded = Some(0);
                 }
                 self.tell(Input::InputsReady { id, attempt });
             }
-            Later::Inputs { well: false, .. } => {
-                if self.hub.run.attempts().acting_as(id, attempt).is_some() {
-                    self.shadow(id).refused = true;
-                }
-                self.tell(Input::InputsRefused { id, attempt });
-            }
+            Later::Sent { well } => self.on_sent(id, attempt, well),
             Later::Inspected => {
                 if current.is_some_and(|one| *one.state() == AttemptState::Inspecting) {
                     self.finish_attempt(task, ActionOutcome::Succeeded);
@@ -224,13 +222,7 @@ impl Chaos {
                 self.settle_command(id, command);
                 self.say_to_front(id.0, ToFront::CommandEnded { command, well: false });
             }
-            AttemptEffect::StageIn { id } => {
-                let changes = self.shadow(id).changes;
-                let trouble = &mut self.troubles[id.0 as usize];
-                let well = *trouble == 0 || self.now >= self.scenario.heals_ns;
-                *trouble -= u32::from(!well);
-                self.later(id.0, Later::Inputs { changes, well });
-            }
+            AttemptEffect::StageIn { id } => self.stage_inputs(id),
             AttemptEffect::Abort { id } => {
                 self.shadow(id).told = true;
                 self.say_to_front(id.0, ToFront::Abort);
@@ -336,7 +328,7 @@ impl Chaos {
             self.hub.attempts.last.insert(command);
         }
         self.count("commands started");
-        let (inputs, life) = (self.inputs_of(task), self.hub.life);
+        let (inputs, life) = (self.scenario.jobs[task as usize].inputs.clone(), self.hub.life);
         let cores = self.cores_on(task, node);
         Start { life, task, attempt: number, command, cores, is_last, inputs }
     }
@@ -356,6 +348,7 @@ impl Chaos {
                 self.shadow(id).content = ended.content;
             }
             self.tell(Input::CommandEnded { id, attempt });
+            self.note_read(id);
             let waits = |one: &Attempt<Shadow, u32>| !one.gated().is_empty() && !one.holds_lease();
             if self.hub.run.attempts().acting(id).is_some_and(waits) {
                 // Others of it wait, and its core is another one's.

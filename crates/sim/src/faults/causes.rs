@@ -122,7 +122,10 @@ impl Chaos {
     /// first is not tried again.
     pub(crate) fn may_fail(&mut self, failed: &[TaskId]) -> bool {
         let reach = &self.hub.reach;
-        let is_allowed = |id: &TaskId| reach.limited.contains(id) || reach.given_up.contains(id);
+        let limited = &self.hub.staging.limited;
+        let is_allowed = |id: &TaskId| {
+            reach.limited.contains(id) || reach.given_up.contains(id) || limited.contains(id)
+        };
         if !failed.first().is_some_and(is_allowed) {
             return false;
         }

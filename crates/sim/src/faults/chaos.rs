@@ -15,6 +15,7 @@ use super::gfarm::state::Gfarm;
 use super::hub::Hub;
 use super::messages::{Happening, Order, Report};
 use super::scenario::Scenario;
+use super::staging::state::DataLink;
 use super::truth::{SERVER, Truth, content};
 use crate::log::Log;
 use crate::queue::EventQueue;
@@ -44,6 +45,8 @@ pub(crate) struct Chaos {
     pub(crate) queue: EventQueue<Happening>,
     pub(crate) links: Vec<Link>,
     pub(crate) agents: Vec<Agent>,
+    /// Of each node, and of home.
+    pub(crate) data: Vec<DataLink>,
     pub(crate) hub: Hub,
     pub(crate) front: Front,
     pub(crate) truth: Truth,
@@ -114,7 +117,7 @@ impl Chaos {
             expected.push(content(id, &inputs));
             if !job.has_action {
                 let place = if scenario.shared { SERVER } else { job.place };
-                truth.write(id, place, Some(expected[id as usize]));
+                truth.write(id, place, Some(expected[id as usize]), 1);
                 gfarm.add(id, place);
             }
         }
@@ -122,6 +125,7 @@ impl Chaos {
         Self {
             links: (0..nodes).map(|_| Link { slowness: 1, ..Link::default() }).collect(),
             agents: (0..nodes).map(|_| Agent::new()).collect(),
+            data: vec![DataLink::default(); nodes + 1],
             hub: Hub::new(&scenario),
             front: Front::default(),
             now: 0,
@@ -158,7 +162,7 @@ impl Chaos {
             | Happening::Done { .. }
             | Happening::ToFront { .. }
             | Happening::FrontStep { .. } => false,
-            Happening::ToHub { report: Report::Pong, .. } => !self.hub.doubts.is_empty(),
+            Happening::ToHub { report: Report::Pong, .. } => false,
             _ => true,
         };
         match happening {
@@ -191,6 +195,7 @@ impl Chaos {
             Happening::LinkFast { node } => self.links[node as usize].slowness = 1,
             Happening::AgentGoesOn { node } => self.on_agent_goes_on(node),
             Happening::Gfarm(what) => self.on_gfarm(what),
+            Happening::Data(what) => self.on_data(what),
         }
         self.perform_outputs();
         if may_free_cores {

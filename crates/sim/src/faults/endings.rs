@@ -71,11 +71,9 @@ impl Chaos {
     /// The node of attempts is gone. Those whose end was only to be looked at have ended.
     pub(crate) fn lose_attempts(&mut self, node: u32) {
         let there = NodeId(node);
+        // Targets that come home are staging's.
         let looked_at = |state: &AttemptState| {
-            matches!(
-                state,
-                AttemptState::Inspecting | AttemptState::StagingOut | AttemptState::Clearing
-            )
+            matches!(state, AttemptState::Inspecting | AttemptState::Clearing)
         };
         let attempts = self.hub.run.attempts().all();
         let ended = attempts.filter(|(_, one)| one.node() == there && looked_at(one.state()));
@@ -83,7 +81,12 @@ impl Chaos {
         for id in ended {
             self.hub.run.take(id);
         }
+        let acting = self.hub.run.attempts().all_acting().filter(|(_, one)| one.node() == there);
+        let acting: Vec<TaskId> = acting.map(|(id, _)| id).collect();
         self.tell(Input::NodeLost { id: there });
+        for id in acting {
+            self.release_inputs(id, there);
+        }
         let there_too = |(_, one): &(&u32, &Running)| one.node == node;
         let gone = self.hub.attempts.commands.iter().filter(there_too);
         let gone: Vec<(u32, u32)> = gone.map(|(command, one)| (*command, one.task)).collect();

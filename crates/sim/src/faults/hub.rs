@@ -9,15 +9,15 @@ use rakuda_core::{
     Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, InvocationId,
     NextAttempt, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places,
     ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled, Signal, StopEffect, StopHow,
-    StopSettings, TaskId, TaskKind, Time,
+    StopSettings, TaskId, TaskKind, Time, stager::StagerInput,
 };
 
 use super::attempts::state::{HubAttempts, Shadow};
 use super::chaos::Chaos;
-use super::doubts::state::Doubt;
 use super::messages::{Ended, Happening, Order, Report};
 use super::reach::state::HubReach;
 use super::scenario::Scenario;
+use super::staging::state::{HubStaging, Remembered};
 use super::truth::SERVER;
 use crate::units::SECOND_NS;
 
@@ -34,7 +34,6 @@ const STOPS: StopSettings = StopSettings { grace_ns: 2 * SECOND_NS, first: Signa
 /// What the journal says of a task whose action ended well.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
-    pub(crate) place: u32,
     pub(crate) modified_ns: u64,
 }
 
@@ -57,17 +56,19 @@ pub(crate) struct Hub {
     /// All that is decided: the same parts as the hub's.
     pub(crate) run: Run<Shadow, u32>,
     /// What the scheduler wants, in order: done when all has been taken in that came together.
-    outputs: VecDeque<Output>,
+    pub(crate) outputs: VecDeque<Output>,
     /// Starts that wait until the last attempt is unwound: whether they are needed was checked when they were placed.
     held_starts: BTreeSet<(TaskId, u32)>,
     /// No node joins before: what the last hub started has ended by then.
-    opens_ns: u64,
+    pub(crate) opens_ns: u64,
     peers: Vec<Peer>,
     /// Sessions of all nodes so far, with all hubs.
     sessions: u32,
     pub(crate) attempts: HubAttempts,
-    pub(crate) doubts: Vec<Doubt>,
     pub(crate) reach: HubReach,
+    pub(crate) staging: HubStaging,
+    /// What was noted of where files lie, for later hubs.
+    pub(crate) remembered: BTreeMap<u32, Remembered>,
     /// The scheduler has ended the invocation: what dies from now on is no loss that it could make
     /// good, though the front may hear of the end much later.
     is_ending: bool,
@@ -81,8 +82,7 @@ impl Hub {
         let mut made = BTreeMap::new();
         for (id, job) in (0..).zip(&scenario.jobs) {
             if !job.has_action {
-                let place = if scenario.shared { SERVER } else { job.place };
-                made.insert(id, Made { place, modified_ns: 1 });
+                made.insert(id, Made { modified_ns: 1 });
             }
         }
         Self {
@@ -95,8 +95,9 @@ impl Hub {
             peers: vec![Peer::default(); scenario.cores.len()],
             sessions: 0,
             attempts: HubAttempts::default(),
-            doubts: Vec::new(),
             reach: HubReach::default(),
+            staging: HubStaging::new(scenario.home()),
+            remembered: BTreeMap::new(),
             is_ending: false,
             made,
             open: BTreeSet::new(),
@@ -125,18 +126,27 @@ impl Chaos {
         hub.opens_ns = if hub.life == 1 { 0 } else { self.now + SILENCE_NS };
         hub.peers.fill(Peer::default());
         hub.attempts = HubAttempts::default();
-        hub.doubts.clear();
         hub.reach = HubReach::new(self.now);
         self.gfarm.causes.clear();
         hub.is_ending = false;
         // Targets of attempts that did not end are not taken as good.
-        for task in std::mem::take(&mut hub.open) {
-            hub.made.remove(&task);
+        for task in &hub.open {
+            hub.made.remove(task);
         }
+        if !self.scenario.stages() {
+            hub.open.clear();
+        }
+        self.start_staging();
         self.start_front();
         self.note(format_args!("hub starts"));
         for (node, given_up) in (0..).zip(given_up) {
             self.know_node(node, given_up);
+        }
+        if self.scenario.stages() {
+            let (id, origin) =
+                (NodeId(self.scenario.home()), NodeOrigin::Own { takes_tasks: false });
+            let input = NodeInput::Known { origin, limits: NodeLimits::default() };
+            self.tell(Input::Node { id, input });
         }
         if self.scenario.wide {
             self.tell(Input::LookaheadOff);
@@ -149,7 +159,9 @@ impl Chaos {
     fn nodes_given_up(&self) -> Vec<bool> {
         let mut given_up = vec![false; self.scenario.cores.len()];
         for (id, state) in self.hub.run.nodes().states() {
-            given_up[id.0 as usize] = state == NodeState::Lost;
+            if let Some(given_up) = given_up.get_mut(id.0 as usize) {
+                *given_up = state == NodeState::Lost;
+            }
         }
         given_up
     }
@@ -199,6 +211,9 @@ impl Chaos {
                 requirement: RequirementId(job.cores - 1),
                 prerequisites: &prerequisites,
             });
+            if self.scenario.stages() {
+                self.note_at_home(index as u32);
+            }
             let fact = self.fact(index as u32);
             self.event(Event::FactGathered { id, fact });
             self.locate(index as u32);
@@ -209,20 +224,26 @@ impl Chaos {
             let tasks: Vec<TaskId> = tasks.collect();
             self.event(Event::GangDefined { id, tasks: &tasks, oversubscribe });
         }
+        self.hub.staging.wanted.clone_from(&wanted);
+        if self.hold_invocation() {
+            return;
+        }
         let wanted: Vec<TaskId> = wanted.into_iter().map(TaskId).collect();
         self.event(Event::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None });
     }
 
     /// What the hub knows of a file.
     fn fact(&self, task: u32) -> Fact {
+        if self.scenario.stages() {
+            return self.staged_fact(task);
+        }
         let Some(made) = self.hub.made.get(&task) else {
             return Fact { modified_ns: None, bytes: 0, places: Places::Unknown };
         };
-        let places = match made.place {
-            _ if self.hub.run.reach().is_lost(TaskId(task)) => Places::Nowhere,
-            _ if self.scenario.gfarm.is_some() => self.hub.reach.places.places_of(TaskId(task)),
-            SERVER => Places::Unknown,
-            node => Places::One(NodeId(node)),
+        let places = if self.hub.run.reach().is_lost(TaskId(task)) {
+            Places::Nowhere
+        } else {
+            self.hub.reach.places.places_of(TaskId(task))
         };
         Fact { modified_ns: Some(made.modified_ns.into()), bytes: 1, places }
     }
@@ -283,7 +304,7 @@ impl Chaos {
             }
             Effect::FailureLost { id } => {
                 let was_held = self.hub.reach.held.remove(&id);
-                assert_eq!(was_held, self.scenario.gfarm.is_some(), "the failure of {}", id.0);
+                assert!(was_held, "the failure of {} was not held", id.0);
                 assert!(self.on_unwound(id), "the failure of {} went with no node", id.0);
             }
             Effect::StartUnowned { id, command } | Effect::DropUnowned { id, command } => {
@@ -347,10 +368,21 @@ impl Chaos {
                     // What an earlier attempt elsewhere left does not matter: the file is as it was.
                     self.hub.open.remove(&id.0);
                 }
+                if how.is_well() {
+                    self.fetch_settled(id);
+                }
             }
-            Output::InvocationEnded { failed, abandoned, .. } => {
+            ending @ Output::InvocationEnded { .. } => {
+                let Some(Output::InvocationEnded { failed, abandoned, .. }) =
+                    self.hold_for_comings(ending)
+                else {
+                    return;
+                };
                 self.on_invocation_over(&failed, &abandoned);
                 self.check_none_left();
+                if self.scenario.stages() && failed.is_empty() && !self.is_stopping() {
+                    self.check_targets_at_home();
+                }
                 if self.is_stopping() {
                     self.count("runs ended by the user");
                     let commands = &self.hub.attempts.commands;
@@ -389,7 +421,9 @@ impl Chaos {
         }
         assert!(failed.is_empty(), "tasks failed: {failed:?}, abandoned {abandoned:?}");
         assert!(abandoned.is_empty(), "tasks abandoned: {abandoned:?}");
-        self.check_targets();
+        if !self.scenario.stages() {
+            self.check_targets();
+        }
     }
 
     /// An attempt begins.
@@ -398,42 +432,43 @@ impl Chaos {
         self.note(format_args!("start {task} attempt {attempt} node {node}"));
         self.hub.open.insert(task);
         // Its old file is overwritten from now on.
-        let place = self.place_of(node);
         self.tell(Input::Reach(ReachInput::MakingBegan { id }));
         self.hub.reach.forget(id);
-        let is_one_name = self.scenario.gfarm.is_some();
-        if self.hub.made.get(&task).is_some_and(|made| is_one_name || made.place == place) {
-            self.hub.made.remove(&task);
-        }
+        self.hub.made.remove(&task);
         self.begin_attempt(id, start);
-    }
-
-    /// Inputs of a task, with their places.
-    pub(crate) fn inputs_of(&self, task: u32) -> Vec<(u32, u32)> {
-        let inputs = &self.scenario.jobs[task as usize].inputs;
-        let place = |input: &u32| (*input, self.hub.made.get(input).map_or(SERVER, |m| m.place));
-        inputs.iter().map(place).collect()
     }
 
     /// A file that is there, and newer than all that it is made from, is not made once more.
     fn check_needed(&self, task: u32) {
-        let Some(made) = self.hub.made.get(&task) else { return };
+        let Some(made_ns) = self.made_ns(task) else { return };
         if self.hub.run.scheduler().gang_of(TaskId(task)).is_some() {
             // Another one of its gang has to run.
             return;
         }
-        let is_there = if self.scenario.gfarm.is_some() {
-            !self.hub.run.reach().is_lost(TaskId(task))
-        } else {
-            made.place == SERVER || self.session_of(made.place) != 0
-        };
+        let is_there = !self.hub.run.reach().is_lost(TaskId(task)) && self.is_in_reach(task);
         let mut walk = self.scenario.jobs[task as usize].inputs.clone();
         let mut newest = 0;
         while let Some(input) = walk.pop() {
-            newest = newest.max(self.hub.made.get(&input).map_or(u64::MAX, |m| m.modified_ns));
+            newest = newest.max(self.made_ns(input).unwrap_or(u64::MAX));
             walk.extend(&self.scenario.jobs[input as usize].inputs);
         }
-        assert!(!is_there || newest > made.modified_ns, "task {task} is done, and starts again");
+        assert!(!is_there || newest > made_ns, "task {task} is done, and starts again");
+    }
+
+    /// When a file was made that has not been begun again since.
+    fn made_ns(&self, task: u32) -> Option<u64> {
+        if !self.scenario.stages() {
+            return self.hub.made.get(&task).map(|made| made.modified_ns);
+        }
+        let state = self.hub.staging.stager.ledger().state(TaskId(task));
+        state.filter(|_| !self.hub.open.contains(&task)).map(|state| state.modified_ns)
+    }
+
+    /// Whether a node that has joined has a file, where they are on nodes.
+    fn is_in_reach(&self, task: u32) -> bool {
+        let holders = self.hub.staging.stager.ledger().nodes_with(TaskId(task));
+        let is_joined = |node: &NodeId| self.scenario.home() == node.0 || self.has_joined(node.0);
+        !self.scenario.stages() || holders.iter().any(is_joined)
     }
 
     /// Every target is whole and as it should be, unless the machine that has it has died since the
@@ -444,21 +479,12 @@ impl Chaos {
             job.inputs.iter().for_each(|input| is_target[*input as usize] = false);
         }
         for task in (0..is_target.len() as u32).filter(|task| is_target[*task as usize]) {
-            let made = self.hub.made.get(&task).copied();
-            let made = made.unwrap_or_else(|| panic!("target {task} was not made"));
+            assert!(self.hub.made.contains_key(&task), "target {task} was not made");
             if self.scenario.gfarm.is_some() {
                 self.check_target_in_gfarm(task);
                 continue;
             }
-            if made.place != SERVER {
-                assert!(!self.is_lost(made.place), "target {task} is on a lost node");
-                let session = self.session_of(made.place);
-                if session == 0 || self.agents[made.place as usize].session != session {
-                    self.count("ends before a loss was noticed");
-                    continue;
-                }
-            }
-            let content = self.truth.read(task, made.place);
+            let content = self.truth.read(task, SERVER);
             assert_eq!(content, Some(self.expected[task as usize]), "target {task} is lost");
         }
     }
@@ -484,6 +510,7 @@ impl Chaos {
                 self.send_order(node, session, Order::Ping { heard_ns });
             }
         }
+        self.check_held_invocation();
         self.abort_late(TIMEOUT_NS);
         self.tell(Input::TimeCame);
     }
@@ -493,9 +520,9 @@ impl Chaos {
         self.hub.run.nodes().link(NodeId(node)).map_or(0, u64::from)
     }
 
-    /// Whether the scheduler was told so.
-    pub(crate) fn is_lost(&self, node: u32) -> bool {
-        matches!(self.hub.run.nodes().state(NodeId(node)), NodeState::Away | NodeState::Lost)
+    /// Whether the scheduler may give a node tasks.
+    fn has_joined(&self, node: u32) -> bool {
+        self.session_of(node) != 0 && !self.hub.staging.asked.contains_key(&node)
     }
 
     fn perform_for_stop(&mut self, effect: StopEffect) {
@@ -542,7 +569,8 @@ impl Chaos {
             NodeEffect::GiveUp { id } => {
                 self.note(format_args!("node {} is given up", id.0));
                 self.count("nodes given up");
-                self.forget_files(id.0);
+                self.stage(StagerInput::NodeGivenUp { id });
+                self.check_held_invocation();
             }
             NodeEffect::Miss { .. } | NodeEffect::Gone { .. } => {
                 panic!("nothing calls for {effect:?}")
@@ -553,18 +581,15 @@ impl Chaos {
     fn lose(&mut self, node: u32) {
         self.note(format_args!("node {node} is lost"));
         self.count("nodes lost");
-        self.forget_doubts_on(node);
+        if self.scenario.stages() {
+            self.lose_staging(node);
+        }
         self.lose_attempts(node);
-        self.heard_of(node, u64::MAX);
+        if self.scenario.stages() {
+            self.tell_staging_of_loss(node);
+        }
         // Each report is an input of its own.
         self.perform_outputs();
-    }
-
-    fn forget_files(&mut self, node: u32) {
-        if self.scenario.gfarm.is_some() {
-            return;
-        }
-        self.hub.made.retain(|_, made| made.place != node);
     }
 
     pub(crate) fn on_report(&mut self, node: u32, session: u64, sent_ns: u64, report: Report) {
@@ -588,8 +613,12 @@ impl Chaos {
         self.hub.peers[node as usize].sent_ns = sent_ns;
         let incarnation = u32::try_from(session).expect("sessions are few");
         self.tell(Input::Node { id: NodeId(node), input: NodeInput::Heard { incarnation } });
-        self.heard_of(node, sent_ns);
         match report {
+            Report::Looked { task, attempt, seen } => {
+                self.on_target_looked(TaskId(task), attempt, seen);
+            }
+            Report::Lives => self.stage(StagerInput::Alive { id: NodeId(node) }),
+            Report::Holdings { found } => self.on_holdings(node, &found),
             Report::Ended(ended) => self.on_ended(&ended),
             Report::Begun { command } => self.on_begun(node, command),
             Report::Withdrawn { command } => self.on_withdrawn(node, command),
@@ -625,26 +654,34 @@ impl Chaos {
         let session = self.session_of(node);
         let peer = &mut self.hub.peers[node as usize];
         let (incarnation, sent_ns) = (peer.incarnation, peer.sent_ns);
-        let untold = std::mem::take(&mut peer.untold);
-        let files_kept = self.scenario.gfarm.is_some() || peer.files_kept && are_files_trusted;
-        self.note(format_args!("node {node} joins kept {files_kept}"));
-        if !files_kept {
-            self.forget_files(node);
-        }
+        // Where files are brought to nodes they are asked for.
+        let files_kept = !self.scenario.shared || peer.files_kept && are_files_trusted;
+        self.note(format_args!("node {node} comes kept {files_kept}"));
         self.send_order(
             node,
             session,
             Order::Welcome { session, incarnation, files_kept, heard_ns: sent_ns },
         );
         let cores = self.scenario.cores[node as usize];
-        // A file has one byte: memory for a few of them.
-        let capacity = Capacity { cores, cache_bytes: 2 * u64::from(cores), ..Capacity::default() };
-        let life = self.hub.life;
         let (id, trip_ns) = (NodeId(node), self.scenario.trip_ns);
         self.tell(Input::CoresSet { node: id, cores });
         self.tell(Input::TripMeasured { node: id, trip_ns });
         self.hub.reach.came_ns.entry(node).or_insert(self.now);
+        if !self.scenario.stages() || !self.hold_node(node) {
+            self.join_node(node, files_kept);
+        }
+    }
+
+    /// A node takes tasks from now on. `files_kept`: those that lay there.
+    pub(crate) fn join_node(&mut self, node: u32, files_kept: bool) {
+        self.note(format_args!("node {node} joins kept {files_kept}"));
+        let cores = self.scenario.cores[node as usize];
+        // A file has few bytes: memory for some of them.
+        let capacity = Capacity { cores, cache_bytes: 2 * u64::from(cores), ..Capacity::default() };
+        let (id, life) = (NodeId(node), self.hub.life);
+        let untold = std::mem::take(&mut self.hub.peers[node as usize].untold);
         self.event(Event::NodeJoined { id, capacity, files_kept });
+        self.hub.staging.joined.insert(node);
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");

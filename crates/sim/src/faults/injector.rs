@@ -12,9 +12,10 @@ impl Chaos {
         }
         let node = self.random.below(self.agents.len() as u64) as u32;
         let for_ns = self.how_long();
-        // With Gfarm more may go wrong.
-        let kinds = if self.scenario.gfarm.is_some() { 20 } else { 14 };
+        // With Gfarm, and with data links, more may go wrong.
+        let kinds = if self.scenario.shared { 14 } else { 20 };
         match self.random.below(kinds) {
+            14.. if self.scenario.stages() => self.break_data(for_ns),
             14.. => self.silence_server(),
             0..=2 => self.kill_machine(node, for_ns),
             3 | 4 => self.cut_link(node, for_ns),

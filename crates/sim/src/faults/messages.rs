@@ -5,6 +5,7 @@ use rakuda_core::{ActionOutcome, Signal, StopHow, TaskId};
 use super::attempts::state::Later;
 use super::front::state::{FromFront, ToFront};
 use super::gfarm::state::GfarmHappening;
+use super::staging::state::DataHappening;
 
 /// What became of a command.
 #[derive(Clone, Debug)]
@@ -29,9 +30,9 @@ pub(crate) struct Start {
     pub(crate) command: u32,
     /// Those of its action on its node. The hub that sent it may be gone by the time at which it begins.
     pub(crate) cores: u32,
-    /// It makes the target, of those inputs in those places.
+    /// It makes the target, of these inputs.
     pub(crate) is_last: bool,
-    pub(crate) inputs: Vec<(u32, u32)>,
+    pub(crate) inputs: Vec<u32>,
 }
 
 /// From the hub to an agent.
@@ -63,6 +64,17 @@ pub(crate) enum Order {
         command: u32,
         signal: Signal,
     },
+    /// Look at the target of an attempt.
+    Look {
+        task: u32,
+        attempt: u32,
+    },
+    /// Answer, whatever it says.
+    Live,
+    /// Say which of these files are there as they were written then.
+    Holdings {
+        files: Vec<(u32, u64)>,
+    },
     /// A heartbeat: when the agent sent what the hub has heard last.
     Ping {
         heard_ns: u64,
@@ -88,6 +100,16 @@ pub(crate) enum Report {
     },
     CoreKept {
         command: u32,
+    },
+    /// When the target was written; none: it is not there.
+    Looked {
+        task: u32,
+        attempt: u32,
+        seen: Option<u64>,
+    },
+    Lives,
+    Holdings {
+        found: Vec<bool>,
     },
     Pong,
 }
@@ -158,4 +180,6 @@ pub(crate) enum Happening {
     },
     /// A file server goes or comes, or a round of questions goes on.
     Gfarm(GfarmHappening),
+    /// A file is moved or removed.
+    Data(DataHappening),
 }

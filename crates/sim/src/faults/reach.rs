@@ -108,7 +108,6 @@ impl Chaos {
         assert!(is_attributing || *state == AttemptState::Clearing, "{} is {state:?}", id.0);
         let is_known = is_held == (is_attributing && self.scenario.gfarm.is_some());
         assert!(is_known, "{} is {state:?}", id.0);
-        self.hub.doubts.retain(|doubt| doubt.task != id.0);
         self.finish_attempt(id.0, ActionOutcome::Failed);
     }
 

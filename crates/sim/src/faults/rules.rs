@@ -12,13 +12,15 @@ impl Chaos {
     pub(crate) fn settle_leases(&mut self) {
         while self.hub.is_up() && !self.ended {
             let mut effects = Vec::new();
-            let told = self.hub.run.grant(Time(self.now).into(), |_, _| true, &mut effects);
+            let again = self.hub.run.grant(Time(self.now).into(), |_, _| true, &mut effects);
             for effect in effects {
                 self.perform(effect);
             }
-            self.check_leases();
+            if !again {
+                self.check_leases();
+            }
             self.perform_outputs();
-            if !told {
+            if !again {
                 return;
             }
         }

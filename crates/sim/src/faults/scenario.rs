@@ -49,9 +49,9 @@ pub(crate) struct Scenario {
     pub(crate) trip_ns: u64,
     /// How long a task that failed waits before it is tried again.
     pub(crate) retry_delay_ns: u64,
-    /// What commands read is brought first.
-    pub(crate) stages: bool,
-    /// Each node looks at targets that were made there.
+    /// Copies on a node take no more than that, where files are brought to nodes.
+    pub(crate) room_bytes: u64,
+    /// Each node looks at targets that were made there. Where files are brought to nodes, all do.
     pub(crate) inspects: bool,
     /// When things stop going wrong.
     pub(crate) heals_ns: u64,
@@ -94,7 +94,7 @@ impl Scenario {
         let mut heals_ns = (30 + random.below(270)) * SECOND_NS;
         let mut between_ns = (2 + random.below(30)) * SECOND_NS;
         let wide = !short && random.below(4) == 0;
-        let (mut stages, inspects) = (random.below(2) == 0, random.below(2) == 0);
+        let (tight, inspects) = (random.below(2) == 0, random.below(2) == 0);
         if short {
             // All of it happens in less time.
             between_ns /= 100;
@@ -107,14 +107,17 @@ impl Scenario {
             config.files_apart = true;
             // Some failures count though servers are to blame, within the limits of docs/design/reach.md.
             config.retry += 3;
-            stages = false;
+        }
+        if gfarm.is_none() && !shared {
+            // What the workflow starts from is at home. Some failures over data links and disks count.
+            jobs.iter_mut().for_each(|job| job.place = nodes as u32);
+            config.retry += 3;
         }
         let stop = seed.is_multiple_of(7).then(|| draw_stop(&mut random, heals_ns));
         // Whose fault it is that a task in Gfarm failed, `causes` holds against each for itself.
         let gangs =
             if gfarm.is_none() { draw_gangs(seed, &mut jobs, config.policy) } else { Vec::new() };
         Self {
-            jobs,
             gangs,
             cores,
             config,
@@ -130,12 +133,38 @@ impl Scenario {
                 0
             },
             trip_ns: [0, SECOND_NS / 20, 5 * SECOND_NS][(seed % 3) as usize],
-            stages,
-            inspects,
+            room_bytes: room_bytes(&jobs, if tight { seed % 4 } else { 100 }),
+            jobs,
+            inspects: inspects || gfarm.is_none() && !shared,
             heals_ns,
             between_ns,
         }
     }
+
+    /// Nodes share no file system: what commands read is brought to theirs.
+    pub(crate) fn stages(&self) -> bool {
+        !self.shared && self.gfarm.is_none()
+    }
+
+    /// The machine of the hub, where it holds files.
+    pub(crate) fn home(&self) -> u32 {
+        self.cores.len() as u32
+    }
+
+    /// What a file takes.
+    pub(crate) fn bytes_of(&self, file: u32) -> u64 {
+        bytes_of(file)
+    }
+}
+
+fn bytes_of(file: u32) -> u64 {
+    1 + u64::from(file % 3)
+}
+
+/// Enough for all that any one task reads, and a little more.
+fn room_bytes(jobs: &[Job], more: u64) -> u64 {
+    let needed = |job: &Job| job.inputs.iter().copied().map(bytes_of).sum::<u64>();
+    jobs.iter().map(needed).max().unwrap_or(0) + more
 }
 
 /// In the time in which things go wrong; one of two users is impatient.

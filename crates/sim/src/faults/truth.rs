@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Copy {
     /// What is in it: `None` while, or because, an attempt did not end well.
     pub(crate) content: Option<u64>,
+    /// When that was written, there or where it was brought from.
+    pub(crate) modified_ns: u64,
 }
 
 /// Which start of the hub, and which attempt in it.
@@ -26,8 +28,20 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    pub(crate) fn write(&mut self, file: u32, place: u32, content: Option<u64>) {
-        self.copies.insert((file, place), Copy { content });
+    pub(crate) fn write(&mut self, file: u32, place: u32, content: Option<u64>, modified_ns: u64) {
+        self.copies.insert((file, place), Copy { content, modified_ns });
+    }
+
+    /// When a file was written that is there, whole or not.
+    pub(crate) fn version(&self, file: u32, place: u32) -> Option<u64> {
+        self.copies.get(&(file, place)).map(|copy| copy.modified_ns)
+    }
+
+    /// A file is gone from one place, if it is as it was then.
+    pub(crate) fn remove_version(&mut self, file: u32, place: u32, modified_ns: u64) {
+        if self.version(file, place) == Some(modified_ns) {
+            self.copies.remove(&(file, place));
+        }
     }
 
     /// A file is gone wherever it was.

@@ -10,6 +10,8 @@ use crate::faults::messages::{Ended, Happening, Start};
 pub(crate) struct Agent {
     /// The machine is there.
     pub(crate) up: bool,
+    /// How often the machine has gone down.
+    pub(crate) starts: u32,
     /// Whether its disk is as it was when the hub last knew it.
     pub(crate) disk_kept: bool,
     /// 0: none.
@@ -49,6 +51,7 @@ impl Agent {
     pub(crate) fn new() -> Self {
         Self {
             up: true,
+            starts: 0,
             disk_kept: true,
             session: 0,
             incarnation: 0,

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the hub waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Later {
-    /// Inputs are in place, as they were when this many changes had been made; or they cannot be had.
-    Inputs { changes: u32, well: bool },
+    /// The node sees what was made elsewhere.
+    Visible,
+    /// What the code of an action has written has come to its node, or cannot.
+    Sent { well: bool },
     /// The node has looked at the target.
     Inspected,
     /// What commands have left behind is ended.
@@ -20,9 +22,14 @@ pub(crate) struct Shadow {
     pub(crate) content: Option<u64>,
     /// Times that code has written something since it began, and how many of them the inputs in
     /// place heed; none: they are not.
-    pub(super) changes: u32,
-    pub(super) heeded: Option<u32>,
-    pub(super) refused: bool,
+    pub(crate) changes: u32,
+    pub(crate) heeded: Option<u32>,
+    /// How many of them were sent to its node, and whether they are on their way.
+    pub(crate) sent: u32,
+    pub(crate) is_sending: bool,
+    pub(crate) refused: bool,
+    /// It failed for want of a file that was not brought; whether a data link or a disk was at fault.
+    pub(crate) lacks: Option<bool>,
     pub(crate) aborted: bool,
     /// The front was told so.
     pub(super) told: bool,

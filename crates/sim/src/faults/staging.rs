@@ -1,0 +1,486 @@
+//! What the hub does for `rakuda_core::stager`, where nodes share no file system: inputs that are
+//! wanted, targets that stay or come home, nodes that say what they have; and what must hold of that.
+//!
+//! Home is the machine of the hub, and the last number: it has the files that the workflow starts
+//! from, and neither dies nor runs anything. How files move, `transfers` knows.
+
+pub(crate) mod state;
+
+use rakuda_core::stager::{Coming, StagerEffect, StagerInput};
+use rakuda_core::{
+    ActionOutcome, AttemptState, Event, Fact, Input, InvocationId, NodeId, NodeState, Output,
+    Places, TaskId, TaskState,
+};
+
+use super::attempts::state::Later;
+use super::chaos::Chaos;
+use super::hub::Hub;
+use super::messages::Order;
+use crate::units::SECOND_NS;
+use state::{Held, HubStaging, Remembered, Version};
+
+/// A task fails so often over data links and disks without ending its run.
+const CHARGES_MAX: u32 = 3;
+/// An invocation waits so long for nodes that may have files.
+const HELD_NS: u64 = 30 * SECOND_NS;
+
+impl Chaos {
+    /// A hub begins: it knows what is at home, and what nodes may have.
+    pub(crate) fn start_staging(&mut self) {
+        self.hub.staging = HubStaging::new(self.scenario.home());
+    }
+
+    /// Tells the stager what happened, and does what follows, also of what is done meanwhile.
+    pub(crate) fn stage(&mut self, input: StagerInput<Version>) {
+        let Hub { run, staging, .. } = &mut self.hub;
+        let nodes = run.nodes();
+        let mut out = Vec::new();
+        staging.stager.handle(input, |node| nodes.is_there(node), &mut out);
+        staging.effects.extend(out);
+        if std::mem::replace(&mut staging.performs, true) {
+            return;
+        }
+        while let Some(effect) = self.hub.staging.effects.pop_front() {
+            self.perform_for_stager(effect);
+        }
+        self.hub.staging.performs = false;
+    }
+
+    fn perform_for_stager(&mut self, effect: StagerEffect<Version>) {
+        self.note(format_args!("{effect:?}"));
+        match effect {
+            StagerEffect::Admitted { id, attempt, node } => self.on_admitted(id, attempt, node),
+            StagerEffect::NoRoom { id, attempt } => {
+                self.count("attempts without room");
+                self.tell(Input::InputsHeldUp { id, attempt });
+                // It had cores, and has given them to others, or does so when its last command has ended.
+                if self.hub.run.attempts().acting_as(id, attempt).is_some() {
+                    let shadow = self.shadow(id);
+                    (shadow.in_line, shadow.had_lease) = (None, true);
+                }
+            }
+            StagerEffect::InputsThere { id, attempt } => {
+                if self.hub.run.attempts().acting_as(id, attempt).is_some() {
+                    let shadow = self.shadow(id);
+                    shadow.heeded = Some(shadow.sent);
+                }
+                self.tell(Input::InputsReady { id, attempt });
+                // Who has waited for room has given its cores to others.
+                let acts = self.hub.run.attempts().acting_as(id, attempt);
+                if acts.is_some_and(|acts| !acts.gated().is_empty()) {
+                    self.stand_in_line(id);
+                }
+            }
+            StagerEffect::TooLarge { id, .. } => panic!("the inputs of {} are too large", id.0),
+            StagerEffect::AskAgain { id, attempt, node } => {
+                self.count("attempts asked again whether there is room");
+                let acts = self.hub.run.attempts().acting_as(id, attempt);
+                if acts.is_some_and(|acts| acts.node() == node) {
+                    self.stage_inputs(id);
+                } else {
+                    self.stage(StagerInput::Released { id, node });
+                }
+            }
+            StagerEffect::Move { transfer, file, state, from, to } => {
+                self.begin_move(transfer, (file.0, state), from.0, to.0);
+            }
+            StagerEffect::Cancel { transfer } => self.cancel_move(transfer),
+            StagerEffect::Remove { removal, node, files } => {
+                self.remove_copies(removal, node.0, files);
+            }
+            StagerEffect::StopRemoval { removal } => {
+                self.count("removals stopped");
+                self.hub.staging.removals.remove(&removal);
+            }
+            StagerEffect::Arrived { file, to, counts, .. } => {
+                self.count("files brought");
+                self.hub.staging.tainted.remove(&(file.0, to.0));
+                if counts {
+                    self.remember(file.0, to.0, true);
+                    self.tell_places(file);
+                }
+            }
+            StagerEffect::CameHome { file } => self.on_came_home(file),
+            StagerEffect::AskForLife { node } => {
+                self.count("nodes asked for life");
+                let session = self.session_of(node.0);
+                assert_ne!(session, 0, "node {} is asked, and not there", node.0);
+                self.send_order(node.0, session, Order::Live);
+            }
+            StagerEffect::NotBrought { file, to, readers, .. } => {
+                let is_fault = self.hub.staging.tainted.remove(&(file.0, to.0));
+                self.count("files not brought");
+                for (id, attempt) in readers {
+                    if self.hub.run.attempts().acting_as(id, attempt).is_some() {
+                        let shadow = self.shadow(id);
+                        shadow.refused = true;
+                        shadow.lacks.get_or_insert(is_fault);
+                    }
+                    self.tell(Input::InputsRefused { id, attempt });
+                }
+                if to.0 == self.scenario.home() {
+                    self.on_not_come_home(file, is_fault);
+                }
+            }
+        }
+    }
+
+    /// The first command of an attempt, or the next one after a change, is about to start.
+    pub(crate) fn stage_inputs(&mut self, id: TaskId) {
+        let Some(attempt) = self.hub.run.attempts().acting(id) else { return };
+        let (node, attempt) = (attempt.node(), attempt.number());
+        let inputs = &self.scenario.jobs[id.0 as usize].inputs;
+        let files = inputs.iter().copied().map(TaskId).collect();
+        let reads = self.runs_command(id);
+        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads });
+    }
+
+    fn runs_command(&self, id: TaskId) -> bool {
+        self.hub.attempts.commands.values().any(|command| command.task == id.0)
+    }
+
+    /// A command of an attempt has ended: another one that waits for room keeps none.
+    pub(crate) fn note_read(&mut self, id: TaskId) {
+        if self.scenario.stages() && !self.runs_command(id) {
+            let node = self.hub.run.attempts().acting(id).map(rakuda_core::Attempt::node);
+            if let Some(node) = node {
+                self.stage(StagerInput::ReadsNoMore { id, node });
+            }
+        }
+    }
+
+    /// An attempt reads nothing any more.
+    pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
+        if self.scenario.stages() {
+            self.stage(StagerInput::Released { id, node });
+        }
+    }
+
+    /// An attempt has room on its node: what its code has written is sent there.
+    fn on_admitted(&mut self, id: TaskId, attempt: u32, node: NodeId) {
+        let acts = self.hub.run.attempts().acting_as(id, attempt);
+        let mut count = 0;
+        if acts.is_some_and(|acts| acts.node() == node) {
+            let shadow = self.shadow(id);
+            let is_new = shadow.changes > shadow.sent;
+            shadow.sent = shadow.changes;
+            shadow.is_sending |= is_new;
+            count = u32::from(shadow.is_sending);
+            if is_new {
+                self.count("files of actions sent");
+                let trouble = &mut self.troubles[id.0 as usize];
+                let well = *trouble == 0 || self.now >= self.scenario.heals_ns;
+                *trouble -= u32::from(!well);
+                self.later(id.0, Later::Sent { well });
+            }
+        }
+        self.stage(StagerInput::OwnFilesSent { id, count });
+    }
+
+    /// What the code of an action has written has come to its node, or cannot.
+    pub(crate) fn on_sent(&mut self, id: TaskId, attempt: u32, well: bool) {
+        let Some(acts) = self.hub.run.attempts().acting_as(id, attempt) else { return };
+        let node = acts.node();
+        self.shadow(id).is_sending = false;
+        if well {
+            self.stage(StagerInput::OwnFileThere { id, attempt });
+        } else if self.hub.staging.stager.is_waiting(id, attempt) {
+            self.release_inputs(id, node);
+            self.shadow(id).refused = true;
+            self.tell(Input::InputsRefused { id, attempt });
+        }
+    }
+
+    /// The node has looked at the target of an action that ended well.
+    pub(crate) fn on_target_looked(&mut self, id: TaskId, attempt: u32, seen: Option<u64>) {
+        let looks = |one: &&rakuda_core::Attempt<_, _>| {
+            one.number() == attempt && *one.state() == AttemptState::Inspecting
+        };
+        let Some(current) = self.hub.run.attempts().get(id).filter(looks) else { return };
+        let node = current.node();
+        let modified_ns =
+            seen.unwrap_or_else(|| panic!("target {} is not where it was made", id.0));
+        let state = Version { modified_ns, bytes: self.scenario.bytes_of(id.0) };
+        self.stage(StagerInput::Settled { file: id, node, state });
+        self.remember(id.0, node.0, false);
+        if self.hub.staging.wanted.contains(&id.0) {
+            self.count("targets brought home");
+            self.tell(Input::StagingOut { id });
+            self.hub.staging.homeward.made(id, node, ());
+            self.stage(StagerInput::WantedHome { file: id });
+        } else {
+            self.finish_attempt(id.0, ActionOutcome::Succeeded);
+            self.release_endings();
+        }
+    }
+
+    fn on_came_home(&mut self, file: TaskId) {
+        let content = self.truth.read(file.0, self.scenario.home());
+        assert_eq!(content, Some(self.expected[file.0 as usize]), "{} is not at home", file.0);
+        let coming = self.hub.staging.homeward.take(file, |()| true);
+        if matches!(coming, Some(Coming::Made { .. })) {
+            self.finish_attempt(file.0, ActionOutcome::Succeeded);
+        }
+        self.release_endings();
+    }
+
+    fn on_not_come_home(&mut self, file: TaskId, is_fault: bool) {
+        match self.hub.staging.homeward.miss(file, |()| true) {
+            Some(Coming::Made { .. }) => {
+                self.shadow(file).lacks = Some(is_fault);
+                self.finish_attempt(file.0, ActionOutcome::Failed);
+            }
+            Some(Coming::Settled) => self.count("settled targets not brought home"),
+            None => {}
+        }
+        self.release_endings();
+    }
+
+    /// A task was settled. If it was not run and is asked for, its file comes home.
+    pub(crate) fn fetch_settled(&mut self, id: TaskId) {
+        let home = NodeId(self.scenario.home());
+        let ledger = self.hub.staging.stager.ledger();
+        let is_elsewhere = !ledger.is_home(id, home) && !ledger.nodes_with(id).is_empty();
+        if self.scenario.stages() && is_elsewhere && self.hub.staging.wanted.contains(&id.0) {
+            self.hub.staging.homeward.settled(id);
+            self.stage(StagerInput::WantedHome { file: id });
+        }
+    }
+
+    /// The end of an invocation waits while what it asked for is on its way; given back when nothing is.
+    pub(crate) fn hold_for_comings(&mut self, ending: Output) -> Option<Output> {
+        let ending = self.hub.staging.homeward.hold(ending);
+        if ending.is_none() {
+            self.count("ends held until targets are at home");
+        }
+        ending
+    }
+
+    fn release_endings(&mut self) {
+        let endings = self.hub.staging.homeward.take_endings();
+        self.hub.outputs.extend(endings);
+    }
+
+    /// A node is gone: first of all, nothing is moved from or to it any more.
+    pub(crate) fn lose_staging(&mut self, node: u32) {
+        self.hub.staging.asked.remove(&node);
+        self.stage(StagerInput::NodeLost { id: NodeId(node) });
+    }
+
+    /// Targets that were on their way from it do not come; then all others know.
+    pub(crate) fn tell_staging_of_loss(&mut self, node: u32) {
+        let taken = self.hub.staging.homeward.lose(NodeId(node));
+        for file in &taken {
+            self.stage(StagerInput::UnwantedHome { file: *file });
+        }
+        for file in taken {
+            self.hub.run.take(file);
+        }
+        self.stage(StagerInput::LossTold { id: NodeId(node) });
+        if self.hub.run.nodes().state(NodeId(node)) == NodeState::Lost {
+            self.stage(StagerInput::NodeGivenUp { id: NodeId(node) });
+        }
+        self.check_held_invocation();
+    }
+
+    /// Notes for later hubs that a node has a file as it is now.
+    fn remember(&mut self, file: u32, node: u32, copy: bool) {
+        let state = self.hub.staging.stager.ledger().state(TaskId(file));
+        let Some(version) = state.copied().filter(|_| node != self.scenario.home()) else { return };
+        let new = || Remembered { version, homes: Default::default(), copies: Default::default() };
+        let known = self.hub.remembered.entry(file).or_insert_with(new);
+        if known.version != version {
+            *known = new();
+        }
+        if copy {
+            known.copies.insert(node)
+        } else {
+            known.homes.insert(node)
+        };
+    }
+
+    /// A node is there. Whether it is asked first what it has of its files.
+    pub(crate) fn hold_node(&mut self, node: u32) -> bool {
+        let id = NodeId(node);
+        let stager = &mut self.hub.staging.stager;
+        stager.set_limit(id, self.scenario.room_bytes);
+        let ledger = stager.ledger();
+        let held = ledger.files_on(id).map(|(file, version)| Held {
+            file: file.0,
+            version: *version,
+            copy: !ledger.is_home(file, id),
+        });
+        let mut files: Vec<Held> = held.collect();
+        if !self.hub.staging.joined.contains(&node) {
+            for (file, known) in &self.hub.remembered {
+                let copy = !known.homes.contains(&node);
+                if !copy || known.copies.contains(&node) {
+                    files.push(Held { file: *file, version: known.version, copy });
+                }
+            }
+        }
+        if files.is_empty() {
+            return false;
+        }
+        self.count("nodes asked what they have");
+        let asked = files.iter().map(|held| (held.file, held.version.modified_ns)).collect();
+        self.hub.staging.asked.insert(node, files);
+        let session = self.session_of(node);
+        self.send_order(node, session, Order::Holdings { files: asked });
+        true
+    }
+
+    /// A node has said what of its files is there.
+    pub(crate) fn on_holdings(&mut self, node: u32, found: &[bool]) {
+        let Some(files) = self.hub.staging.asked.remove(&node) else { return };
+        let joined_before = self.hub.staging.joined.contains(&node);
+        let (mut there, mut gone) = (Vec::new(), Vec::new());
+        for (held, found) in files.into_iter().zip(found) {
+            if *found { there.push(held) } else { gone.push(held) }
+        }
+        for held in gone {
+            self.count("files that nodes have no more");
+            self.hub.staging.stager.forget(TaskId(held.file), NodeId(node));
+            self.tell_places(TaskId(held.file));
+        }
+        if !joined_before {
+            for held in there {
+                self.use_earlier(node, held);
+            }
+        }
+        self.join_node(node, true);
+        self.check_held_invocation();
+    }
+
+    fn confirm_again(&mut self, held: Held) {
+        let id = TaskId(held.file);
+        let places = self.hub.staging.stager.ledger().places(id);
+        let Version { modified_ns, bytes } = held.version;
+        let fact = Fact { modified_ns: Some(modified_ns.into()), bytes, places };
+        self.event(Event::FactGathered { id, fact });
+    }
+
+    /// A file of an earlier hub is still where it was. The younger one counts.
+    fn use_earlier(&mut self, node: u32, Held { file, version, copy }: Held) {
+        let (id, node) = (TaskId(file), NodeId(node));
+        let state = self.hub.run.scheduler().task(id).expect("it was defined").state;
+        let is_open = matches!(state, TaskState::Defined | TaskState::Waiting { .. });
+        let here = self.hub.staging.stager.ledger().state(id).copied();
+        let is_older = |here: Version| here != version && here.modified_ns >= version.modified_ns;
+        if self.hub.open.contains(&file) || !is_open || here.is_some_and(is_older) {
+            return;
+        }
+        self.count("files of an earlier hub found");
+        if copy && here == Some(version) {
+            self.hub.staging.stager.found_copy(id, node);
+        } else {
+            self.stage(StagerInput::Settled { file: id, node, state: version });
+        }
+        if here == Some(version) {
+            self.tell_places(id);
+        } else {
+            self.confirm_again(Held { file, version, copy });
+        }
+    }
+
+    fn tell_places(&mut self, id: TaskId) {
+        let places = self.hub.staging.stager.ledger().places_left(id);
+        self.event(Event::PlacesFound { id, places });
+    }
+
+    /// A file that a node is to remove counts there no more.
+    pub(crate) fn tell_removed(&mut self, files: &[(TaskId, Version)]) {
+        for (id, _) in files {
+            self.tell_places(*id);
+        }
+    }
+
+    /// What the hub knows of a file: as nodes have it, or as it lies at home.
+    pub(crate) fn staged_fact(&self, file: u32) -> Fact {
+        let ledger = self.hub.staging.stager.ledger();
+        let places = ledger.places(TaskId(file));
+        let is_known = !places.as_slice().is_empty() && !self.hub.open.contains(&file);
+        match ledger.state(TaskId(file)).filter(|_| is_known) {
+            Some(&Version { modified_ns, bytes }) => {
+                Fact { modified_ns: Some(modified_ns.into()), bytes, places }
+            }
+            None => Fact { modified_ns: None, bytes: 0, places: Places::Unknown },
+        }
+    }
+
+    /// What lies at home when a hub begins.
+    pub(crate) fn note_at_home(&mut self, file: u32) {
+        let home = self.scenario.home();
+        let Some(modified_ns) = self.truth.version(file, home) else { return };
+        if !self.hub.open.contains(&file) {
+            let state = Version { modified_ns, bytes: self.scenario.bytes_of(file) };
+            let (file, node) = (TaskId(file), NodeId(home));
+            self.stage(StagerInput::Settled { file, node, state });
+        }
+    }
+
+    /// Whether files that are missing may be on nodes that have not said so yet.
+    fn waits_for_nodes(&self) -> bool {
+        let is_silent = |node: &u32| {
+            let staging = &self.hub.staging;
+            let is_coming = self.hub.run.nodes().state(NodeId(*node)) != NodeState::Lost;
+            is_coming && !staging.joined.contains(node) || staging.asked.contains_key(node)
+        };
+        let ledger = self.hub.staging.stager.ledger();
+        self.hub.remembered.iter().any(|(file, known)| {
+            !self.hub.open.contains(file)
+                && ledger.state(TaskId(*file)) != Some(&known.version)
+                && known.homes.iter().any(is_silent)
+        })
+    }
+
+    /// The invocation waits for nodes that may have what it needs; or is to begin.
+    pub(crate) fn hold_invocation(&mut self) -> bool {
+        let waits = self.scenario.stages() && self.waits_for_nodes();
+        if waits {
+            self.count("invocations held for nodes");
+            self.hub.staging.held_until_ns = Some(self.hub.opens_ns + HELD_NS);
+        }
+        waits
+    }
+
+    pub(crate) fn check_held_invocation(&mut self) {
+        let Some(until_ns) = self.hub.staging.held_until_ns else { return };
+        if self.now >= until_ns || !self.waits_for_nodes() {
+            self.hub.staging.held_until_ns = None;
+            let wanted: Vec<TaskId> = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
+            let id = InvocationId(0);
+            self.event(Event::InvocationStarted { id, tasks: &wanted, caller: None });
+        }
+    }
+
+    /// An attempt failed that lacked an input, or whose target did not come home: over a lost node
+    /// that uses up no retry.
+    pub(crate) fn check_lack(&mut self, task: u32, is_fault: bool, counts: bool) {
+        if !counts {
+            return self.count("failures over staging that do not count");
+        }
+        assert!(
+            is_fault,
+            "the failure of {task} counts, and nothing but lost nodes was in its way"
+        );
+        self.count("failures over data links and disks");
+        let charges = self.hub.staging.charges.entry(task).or_default();
+        *charges += 1;
+        if *charges > CHARGES_MAX {
+            self.hub.staging.limited.insert(TaskId(task));
+        }
+    }
+
+    /// At the end every target is at home.
+    pub(crate) fn check_targets_at_home(&mut self) {
+        let missed = self.hub.staging.homeward.take_missed();
+        for task in self.hub.staging.wanted.clone() {
+            if missed.contains(&TaskId(task)) {
+                continue;
+            }
+            let content = self.truth.read(task, self.scenario.home());
+            assert_eq!(content, Some(self.expected[task as usize]), "target {task} is not at home");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What the hub knows of files on nodes, beside what the stager decides.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rakuda_core::stager::{FileState, Homeward, MoveFailure, Stager, StagerEffect};
+use rakuda_core::{NodeId, TaskId};
+
+/// One state of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) modified_ns: u64,
+    pub(crate) bytes: u64,
+}
+
+impl FileState for Version {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+/// What happens between nodes, over data links.
+#[derive(Clone, Debug)]
+pub(crate) enum DataHappening {
+    /// The source has handed out all of a file. `turn`: of the transfer; an earlier one counts no more.
+    Passed { life: u64, transfer: u32, turn: u32 },
+    /// The destination gives a file its name, whether anybody still waits for it or not.
+    Placed { life: u64, transfer: u32, turn: u32, arriving: Arriving },
+    /// The hub hears what a transfer came to.
+    Moved { life: u64, transfer: u32, result: Result<(), MoveFailure> },
+    /// Copies are to be removed, or it is tried again until then.
+    Remove { life: u64, removal: Removal, until_ns: u64 },
+}
+
+/// A file that a node has received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arriving {
+    pub(crate) file: u32,
+    pub(crate) version: Version,
+    pub(crate) content: Option<u64>,
+    pub(crate) to: u32,
+    /// The start of its machine: what has not got its name goes with it.
+    pub(crate) start: u32,
+}
+
+/// Copies that a node is to remove.
+#[derive(Clone, Debug)]
+pub(crate) struct Removal {
+    pub(crate) number: u32,
+    pub(crate) node: u32,
+    pub(crate) files: Vec<(TaskId, Version)>,
+}
+
+/// A transfer that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moving {
+    pub(crate) file: u32,
+    pub(crate) version: Version,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) turn: u32,
+    pub(crate) tries: u32,
+}
+
+/// The data link of a machine, and its disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DataLink {
+    pub(crate) cut_until_ns: u64,
+    pub(crate) full_until_ns: u64,
+}
+
+/// A file that a node should have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) file: u32,
+    pub(crate) version: Version,
+    pub(crate) copy: bool,
+}
+
+/// What is noted for later hubs of one file: the last state, and who has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Remembered {
+    pub(crate) version: Version,
+    pub(crate) homes: BTreeSet<u32>,
+    pub(crate) copies: BTreeSet<u32>,
+}
+
+/// See the file's head.
+#[derive(Debug)]
+pub(crate) struct HubStaging {
+    pub(crate) stager: Stager<Version>,
+    /// What it has decided and is not done yet.
+    pub(crate) effects: VecDeque<StagerEffect<Version>>,
+    /// They are being performed.
+    pub(crate) performs: bool,
+    pub(crate) moves: BTreeMap<u32, Moving>,
+    pub(crate) removals: BTreeSet<u32>,
+    pub(crate) homeward: Homeward<()>,
+    /// What the invocation asks for.
+    pub(crate) wanted: BTreeSet<u32>,
+    /// Nodes that were asked for what they have.
+    pub(crate) asked: BTreeMap<u32, Vec<Held>>,
+    /// Nodes that have joined at least once.
+    pub(crate) joined: BTreeSet<u32>,
+    /// The invocation waits until then for nodes that may have files.
+    pub(crate) held_until_ns: Option<u64>,
+    /// Files that could not be brought there for a fault of the data links, or of a disk.
+    pub(crate) tainted: BTreeSet<(u32, u32)>,
+    /// How often a task was refused inputs for such a fault, and tasks that were so too often.
+    pub(crate) charges: BTreeMap<u32, u32>,
+    pub(crate) limited: BTreeSet<TaskId>,
+}
+
+impl HubStaging {
+    pub(crate) fn new(home: u32) -> Self {
+        Self {
+            stager: Stager::new(NodeId(home)),
+            effects: VecDeque::new(),
+            performs: false,
+            moves: BTreeMap::new(),
+            removals: BTreeSet::new(),
+            homeward: Homeward::default(),
+            wanted: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            joined: BTreeSet::new(),
+            held_until_ns: None,
+            tainted: BTreeSet::new(),
+            charges: BTreeMap::new(),
+            limited: BTreeSet::new(),
+        }
+    }
+}
