@@ -45,7 +45,7 @@ fn folded(text: &str, columns: usize) -> Vec<String> {
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is one");
         if line.is_empty() {
-            *line = word.to_owned();
+            word.clone_into(line);
         } else if line.chars().count() + 1 + word.chars().count() <= columns {
             line.push(' ');
             line.push_str(word);

@@ -45,13 +45,20 @@ struct Transfer {
     to: NodeId,
 }
 
+/// Files that a node is removing.
+struct Removal {
+    number: u32,
+    node: NodeId,
+    files: Vec<(TaskId, State)>,
+}
+
 struct World {
     stager: Stager<State>,
     there: BTreeSet<NodeId>,
     disks: BTreeMap<NodeId, BTreeMap<TaskId, State>>,
     tasks: BTreeMap<TaskId, Task>,
     transfers: Vec<Transfer>,
-    removals: Vec<(u32, NodeId, Vec<(TaskId, State)>)>,
+    removals: Vec<Removal>,
     asked: BTreeSet<NodeId>,
     coming_home: BTreeSet<TaskId>,
     versions: u32,
@@ -137,7 +144,7 @@ impl World {
             StagerEffect::Move { transfer: number, file, state, from, to } => {
                 let is_same = |it: &&Transfer| (it.file, it.to) == (file, to);
                 assert!(self.transfers.iter().find(is_same).is_none(), "once at a time");
-                assert!(self.removals.iter().all(|(_, node, _)| *node != to));
+                assert!(self.removals.iter().all(|removal| removal.node != to));
                 assert!(from == HOME || self.there.contains(&from));
                 assert!(to == HOME || self.there.contains(&to));
                 self.transfers.push(Transfer { number, file, state, from, to });
@@ -158,11 +165,11 @@ impl World {
                     assert!(!is_now || !self.tasks.values().any(reads), "{file:?} is read");
                     assert!(!is_now || !self.stager.ledger().is_home(*file, node));
                 }
-                self.removals.push((removal, node, files));
+                self.removals.push(Removal { number: removal, node, files });
             }
             StagerEffect::StopRemoval { removal } => {
                 let before = self.removals.len();
-                self.removals.retain(|(number, ..)| *number != removal);
+                self.removals.retain(|one| one.number != removal);
                 assert_eq!(self.removals.len() + 1, before, "what is stopped is under way");
             }
             StagerEffect::AskForLife { node } => {
@@ -230,7 +237,7 @@ impl World {
         self.handle(StagerInput::NodeLost { id });
         assert!(self.transfers.iter().all(|it| it.from != id && it.to != id));
         self.tasks.retain(|_, task| task.node != id);
-        assert!(self.removals.iter().all(|(_, node, _)| *node != id));
+        assert!(self.removals.iter().all(|removal| removal.node != id));
         self.asked.remove(&id);
         self.handle(StagerInput::LossTold { id });
     }
@@ -269,14 +276,14 @@ impl World {
         if self.removals.is_empty() {
             return;
         }
-        let (removal, node, files) = self.removals.remove(0);
+        let Removal { number, node, files } = self.removals.remove(0);
         let disk = self.disks.get_mut(&node).expect("all have disks");
         for (file, state) in files {
             if disk.get(&file) == Some(&state) {
                 disk.remove(&file);
             }
         }
-        self.handle(StagerInput::Removed { removal });
+        self.handle(StagerInput::Removed { removal: number });
     }
 
     /// The command ends that runs while another one waits.

@@ -231,6 +231,7 @@ mod tests {
                 status: 9,
                 error: None,
             }),
+            hint: None,
             output: Some(vec!["one".into(), "two".into()]),
             environment: Some("module gcc/12".into()),
             target: Some("renamed to out/b.dat._fail_".into()),

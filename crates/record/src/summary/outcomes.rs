@@ -10,11 +10,10 @@ use crate::run::{Run, Task};
 impl RunState {
     /// As its journal tells: one that has no end was cut off, unless the run was seen alive.
     pub fn of_journal(run: &Run) -> Self {
-        if let Some(ended) = &run.ended {
-            counts.settle(ended, executed(run), unknown);
-        } else {
-            counts.not_started = unknown.0;
-            counts.passed += unknown.1;
+        match &run.ended {
+            Some(ended) => Self::Ended(ended.how),
+            None if run.alive => Self::Running,
+            None => Self::CutOff,
         }
     }
 

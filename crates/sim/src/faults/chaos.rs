@@ -157,14 +157,14 @@ impl Chaos {
     }
 
     fn take(&mut self, happening: Happening) {
-        let may_free_cores = match &happening {
+        let may_free_cores = !matches!(
+            &happening,
             Happening::ToAgent { .. }
-            | Happening::Done { .. }
-            | Happening::ToFront { .. }
-            | Happening::FrontStep { .. } => false,
-            Happening::ToHub { report: Report::Pong, .. } => false,
-            _ => true,
-        };
+                | Happening::Done { .. }
+                | Happening::ToFront { .. }
+                | Happening::FrontStep { .. }
+                | Happening::ToHub { report: Report::Pong, .. }
+        );
         match happening {
             Happening::ToAgent { node, session, order } => self.on_order(node, session, order),
             Happening::ToHub { node, session, sent_ns, report } => {

@@ -110,7 +110,9 @@ impl Scenario {
         }
         if gfarm.is_none() && !shared {
             // What the workflow starts from is at home. Some failures over data links and disks count.
-            jobs.iter_mut().for_each(|job| job.place = nodes as u32);
+            for job in &mut jobs {
+                job.place = nodes as u32;
+            }
             config.retry += 3;
         }
         let stop = seed.is_multiple_of(7).then(|| draw_stop(&mut random, heals_ns));
@@ -150,14 +152,10 @@ impl Scenario {
     pub(crate) fn home(&self) -> u32 {
         self.cores.len() as u32
     }
-
-    /// What a file takes.
-    pub(crate) fn bytes_of(&self, file: u32) -> u64 {
-        bytes_of(file)
-    }
 }
 
-fn bytes_of(file: u32) -> u64 {
+/// What a file takes.
+pub(crate) fn bytes_of(file: u32) -> u64 {
     1 + u64::from(file % 3)
 }
 

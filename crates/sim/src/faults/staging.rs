@@ -6,6 +6,8 @@
 
 pub(crate) mod state;
 
+use std::collections::BTreeSet;
+
 use rakuda_core::stager::{Coming, StagerEffect, StagerInput};
 use rakuda_core::{
     ActionOutcome, AttemptState, Event, Fact, Input, InvocationId, NodeId, NodeState, Output,
@@ -16,6 +18,7 @@ use super::attempts::state::Later;
 use super::chaos::Chaos;
 use super::hub::Hub;
 use super::messages::Order;
+use super::scenario::bytes_of;
 use crate::units::SECOND_NS;
 use state::{Held, HubStaging, Remembered, Version};
 
@@ -200,7 +203,7 @@ impl Chaos {
         let node = current.node();
         let modified_ns =
             seen.unwrap_or_else(|| panic!("target {} is not where it was made", id.0));
-        let state = Version { modified_ns, bytes: self.scenario.bytes_of(id.0) };
+        let state = Version { modified_ns, bytes: bytes_of(id.0) };
         self.stage(StagerInput::Settled { file: id, node, state });
         self.remember(id.0, node.0, false);
         if self.hub.staging.wanted.contains(&id.0) {
@@ -287,7 +290,7 @@ impl Chaos {
     fn remember(&mut self, file: u32, node: u32, copy: bool) {
         let state = self.hub.staging.stager.ledger().state(TaskId(file));
         let Some(version) = state.copied().filter(|_| node != self.scenario.home()) else { return };
-        let new = || Remembered { version, homes: Default::default(), copies: Default::default() };
+        let new = || Remembered { version, homes: BTreeSet::new(), copies: BTreeSet::new() };
         let known = self.hub.remembered.entry(file).or_insert_with(new);
         if known.version != version {
             *known = new();
@@ -413,7 +416,7 @@ impl Chaos {
         let home = self.scenario.home();
         let Some(modified_ns) = self.truth.version(file, home) else { return };
         if !self.hub.open.contains(&file) {
-            let state = Version { modified_ns, bytes: self.scenario.bytes_of(file) };
+            let state = Version { modified_ns, bytes: bytes_of(file) };
             let (file, node) = (TaskId(file), NodeId(home));
             self.stage(StagerInput::Settled { file, node, state });
         }

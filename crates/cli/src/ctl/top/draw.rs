@@ -600,7 +600,9 @@ mod tests {
             rules: vec![rule],
             failed: vec![7, 9],
             chosen: Some(chosen),
-            ended: Vec::new(),
+            others: Vec::new(),
+            done: 120,
+            to_come: (0, false),
         }
     }
 
