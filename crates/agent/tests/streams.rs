@@ -338,7 +338,9 @@ fn records_of_a_fixed_size_are_checked() {
         let fixed = StreamPlan { record: RecordForm::Bytes(4), ..plan("s", &[0], &[1]) };
         let outcome = node.run(vec![fixed], &["printf abcdef", "cat > got"]).await;
         let fault = outcome.fault.unwrap();
-        assert_eq!(fault, "stream s: the last record of task 0 has 2 bytes in place of 4");
+        let wrong = "stream s: the last record of task 0 has 2 bytes in place of 4";
+        let advice = "let it print whole records, or say another `record:` of the stream";
+        assert_eq!(fault, format!("{wrong}; {advice}"));
     });
 }
 

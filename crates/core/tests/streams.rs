@@ -408,6 +408,7 @@ fn a_long_record_that_is_torn_lets_others_go_on_when_its_writer_has_ended() {
     let mut flow = Flow::new(settings, 1, 1);
     for _ in 0..48 {
         feed(&mut flow, 0, &vec![b'x'; 64 << 10]);
+        drink(&mut flow, 0);
     }
     flow.on_writer_closed(0);
     assert!(flow.faults().is_empty());

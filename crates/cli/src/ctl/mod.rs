@@ -148,10 +148,10 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     if words.get(1).is_some_and(|word| word == completion::WORD) {
         return completion::run(Ctl::command(), &words[2..]);
     }
-    let matches = overview::grouped(Ctl::command()).try_get_matches_from(words);
+    let matches = overview::grouped(Ctl::command()).try_get_matches_from(&words);
     let ctl = match matches.and_then(|matches| Ctl::from_arg_matches(&matches)) {
         Ok(ctl) => ctl,
-        Err(error) => return explain_usage(&error),
+        Err(error) => return explain_usage(&error, &words),
     };
     let place = Place::new(ctl.directory);
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -179,7 +179,7 @@ pub fn manual() -> ExitCode {
 }
 
 /// Help and version are no errors; usage errors are one line.
-fn explain_usage(error: &clap::Error) -> ExitCode {
+fn explain_usage(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let text = error.to_string();
     if !error.use_stderr() {
         return crate::print(&text);
@@ -189,19 +189,16 @@ fn explain_usage(error: &clap::Error) -> ExitCode {
         return ExitCode::from(USAGE);
     }
     let line = in_words_of_people(&one_line(&text));
-    crate::complain(&format!("rakudactl: {line}; `{} --help` explains\n", command_of(&text)));
+    crate::complain(&format!("rakudactl: {line}; `{} --help` explains\n", command_of(words)));
     ExitCode::from(USAGE)
 }
 
-/// The subcommand of which clap tells the usage, with the program; else the program.
-fn command_of(text: &str) -> String {
-    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
-    let words = usage.unwrap_or_default().split_whitespace();
-    let words: Vec<&str> = words
-        .take_while(|word| word.starts_with(|first: char| first.is_ascii_lowercase()))
-        .take(2)
-        .collect();
-    if words.is_empty() { "rakudactl".to_owned() } else { words.join(" ") }
+/// The program with the first word that is one of its commands: clap does not tell of each error what it is of.
+fn command_of(words: &[OsString]) -> String {
+    let all = Ctl::command();
+    let known = |word: &OsString| Some(all.find_subcommand(word)?.get_name().to_owned());
+    let command = words.iter().skip(1).find_map(known);
+    command.map_or_else(|| "rakudactl".to_owned(), |name| format!("rakudactl {name}"))
 }
 
 /// Without the words of programmers for numbers that are none, or too large.
@@ -281,9 +278,10 @@ mod tests {
     #[test]
     fn usage_errors_name_the_help_that_explains_and_speak_of_numbers_plainly() {
         let said = |words: &[&str]| {
-            let text =
-                Ctl::try_parse_from([&["rakudactl"], words].concat()).err().unwrap().to_string();
-            (in_words_of_people(&one_line(&text)), command_of(&text))
+            let words: Vec<OsString> =
+                ["rakudactl"].iter().chain(words).map(OsString::from).collect();
+            let text = Ctl::try_parse_from(&words).err().unwrap().to_string();
+            (in_words_of_people(&one_line(&text)), command_of(&words))
         };
         let told = |line: &str, command: &str| (line.to_owned(), command.to_owned());
         assert_eq!(

@@ -601,7 +601,7 @@ mod tests {
             failed: vec![7, 9],
             chosen: Some(chosen),
             others: Vec::new(),
-            done: 120,
+            done: 0,
             to_come: (0, false),
         }
     }
@@ -806,7 +806,10 @@ mod tests {
         let view = View { words: "map".to_owned(), ..View::default() };
         let lines = drawn_of(&look, &view, 80, 24);
         let head = lines.iter().position(|line| line.contains("found, not running")).unwrap();
-        assert!(lines[head + 1].contains("2 s") && lines[head + 1].ends_with("done"), "{lines:#?}");
+        assert!(
+            lines[head + 1].contains("2.0 s") && lines[head + 1].ends_with("done"),
+            "{lines:#?}"
+        );
         assert!(lines[head + 2].contains("- ") && lines[head + 2].ends_with("waits for tasks"));
         assert!(lines[head + 3].contains("map/x03.bam"), "{lines:#?}");
         assert!(!lines.iter().any(|line| line.starts_with("rule ")), "{lines:#?}");
