@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use rakuda_record::Run;
-use rakuda_record::report::fate_word;
 use rakuda_record::summary::outcomes::{Fate, fate};
 use rakuda_record::summary::task_rows::exit_of;
 use rakuda_record::words::command_line;
@@ -141,7 +140,7 @@ pub fn without_attempt(run: &Run, words: &Words) -> Vec<NotRunning> {
     let named = settled.map(|task| (task, task.defined.name.to_display()));
     let told = named.filter(|(_, name)| words.fit([name.as_str()])).map(|(task, name)| {
         let is_bad = fate(task) == Fate::Failed;
-        let how = fate_word(fate(task)).to_owned();
+        let how = fate(task).word().to_owned();
         NotRunning { name, node: String::new(), took_ns: None, how, is_bad }
     });
     told.take(ENDED_MAX).collect()

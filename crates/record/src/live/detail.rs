@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::rows::start_ns;
 use crate::Run;
-use crate::report::data::fate_word;
 use crate::report::failures::line_with_env;
 use crate::report::{name, node_name};
 use crate::run::{Attempt, Task};
@@ -27,7 +26,7 @@ pub fn detail(run: &Run, number: u32, tail: Option<&str>) -> Option<Value> {
     Some(json!({
         "task": number,
         "name": task.defined.name.to_display(),
-        "status": fate_word(fate(task)),
+        "status": fate(task).word(),
         "needs": neighbours(run, above),
         "needed_by": neighbours(run, below),
         "attempts": task.attempts.iter().map(|attempt| of_attempt(run, attempt)).collect::<Vec<_>>(),
@@ -38,7 +37,7 @@ pub fn detail(run: &Run, number: u32, tail: Option<&str>) -> Option<Value> {
 fn neighbours(run: &Run, numbers: impl Iterator<Item = u32>) -> Value {
     let status = |number: u32| {
         let task = run.tasks.get(number as usize).and_then(Option::as_ref);
-        task.map_or("not reached yet", |task| fate_word(fate(task)))
+        task.map_or("not reached yet", |task| fate(task).word())
     };
     let mut list: Vec<Value> = Vec::new();
     let mut count = 0_usize;

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use crate::Run;
-use crate::report::data::fate_word;
 use crate::report::failures::{failed_ns, line};
 use crate::report::node_name;
 use crate::run::Attempt;
@@ -56,7 +55,7 @@ pub fn row(run: &Run, groups: &Groups, number: u32) -> Option<Value> {
         task.defined.name.to_display(),
         rule,
         last.map(|attempt| node_name(run, attempt.started.node)),
-        fate_word(fate),
+        fate.word(),
         counting().count(),
         last.map(|attempt| since_start(attempt.started.time_ns)),
         ended.map(|attempt| attempt.run_ns(run) as f64 / 1e9),

@@ -132,25 +132,20 @@ impl FrontCoded {
 }
 
 /// What became of a task, for its row. The first are those that a user looks for after a failed run.
-const FATES: [(Fate, &str); 9] = [
-    (Fate::Failed, "failed"),
-    (Fate::Stopped, "stopped"),
-    (Fate::Running, "running"),
-    (Fate::Abandoned, "not run"),
-    (Fate::NotReached, "not reached"),
-    (Fate::NotStarted, "not started"),
-    (Fate::Ran, "done"),
-    (Fate::Passed, "done"),
-    (Fate::NotNeeded, "up to date"),
+const FATES: [Fate; 9] = [
+    Fate::Failed,
+    Fate::Stopped,
+    Fate::Running,
+    Fate::Abandoned,
+    Fate::NotReached,
+    Fate::NotStarted,
+    Fate::Ran,
+    Fate::Passed,
+    Fate::NotNeeded,
 ];
 
-/// The word for it in tables.
-pub fn fate_word(fate: Fate) -> &'static str {
-    FATES[rank(fate)].1
-}
-
 fn rank(fate: Fate) -> usize {
-    FATES.iter().position(|(other, _)| *other == fate).unwrap_or(FATES.len() - 1)
+    FATES.iter().position(|other| *other == fate).unwrap_or(FATES.len() - 1)
 }
 
 /// The rows of the table of all tasks: those that failed first, then by start.
@@ -177,7 +172,7 @@ fn table(report: &Report) -> Value {
     json!({
         "rows": rows.len(),
         "tasks": all,
-        "fates": FATES.map(|(_, word)| word),
+        "fates": FATES.map(Fate::word),
         "exits": exits,
         "numbers": base64(&numbers),
         "names": names,

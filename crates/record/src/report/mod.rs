@@ -26,7 +26,6 @@ use crate::run::Run;
 use crate::summary::Summary;
 use crate::words::command_line;
 
-pub use data::fate_word;
 pub use failures::{Failure, failure, failures};
 
 /// What a report is made of.

@@ -64,6 +64,22 @@ pub enum Fate {
     NotStarted,
 }
 
+impl Fate {
+    /// The word for it in tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ran | Self::Passed => "done",
+            Self::NotNeeded => "up to date",
+            Self::Failed => "failed",
+            Self::Abandoned => "not run",
+            Self::Stopped => "stopped",
+            Self::Running => "running",
+            Self::NotReached => "not reached",
+            Self::NotStarted => "not started",
+        }
+    }
+}
+
 /// What became of a task.
 pub fn fate(task: &Task) -> Fate {
     let last = task.attempts.iter().rev().find(|attempt| {
