@@ -24,8 +24,8 @@ _Noreturn void task_usage(const char *format, ...) __attribute__((format(printf,
 void task_begin(const char *program);
 
 /* The part of a MapReduce job that this program is, "map" or "reduce": when it ends well, a line with its
- * times, the bytes that it gave to the shuffle and the digest is added to IOBENCH_PHASES, likewise a file or a
- * folder. */
+ * times, the bytes that it gave to the shuffle and the digest is added to IOBENCH_PHASES, which is likewise a
+ * file or a folder. */
 void task_phase(const char *phase);
 /* All that a reduce gets is there, and in order. */
 void task_sorted(void);
