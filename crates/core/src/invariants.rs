@@ -111,7 +111,9 @@ impl Scheduler {
             }
             TaskState::Lost => {
                 assert!(!task.has_action && self.is_lost(id), "{id:?} is not lost");
-                assert!(!matches!(task.fact, KnownFact::Gone { .. }), "{id:?} waits in vain");
+                let is_gone = matches!(task.fact, KnownFact::Gone { .. });
+                let nobody_brings_it = self.config.files_go_with_nodes() && task.fact.is_nowhere();
+                assert!(!is_gone && !nobody_brings_it, "{id:?} waits in vain");
             }
             TaskState::Ready | TaskState::Mustered => {
                 assert!(missing_now == 0 && !failed, "{id:?} is ready too early");

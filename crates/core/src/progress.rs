@@ -146,12 +146,19 @@ impl Scheduler {
         if !self.learn_places(id, found) || !self.config.files_on_nodes {
             return;
         }
-        if self.is_lost(id) {
-            self.uncharge_readers(id);
-            self.reopen_if_needed(id, out);
-        } else {
-            self.on_file_back(id, out);
+        if !self.is_lost(id) {
+            return self.on_file_back(id, out);
         }
+        let task = &mut self.graph.tasks[id];
+        if self.config.files_go_with_nodes() && task.fact.is_nowhere() {
+            // No node brings it back that comes back itself.
+            self.lost_files.forget_file(&mut task.fact);
+            if task.state == TaskState::Lost {
+                return self.settle(id, Settled::Failed, out);
+            }
+        }
+        self.uncharge_readers(id);
+        self.reopen_if_needed(id, out);
     }
 
     fn on_check_answered(&mut self, now: Now, id: TaskId, missing: u32, out: &mut Vec<Output>) {

@@ -142,6 +142,11 @@ impl KnownFact {
             Self::WouldBeMade { before } => *before,
         }
     }
+
+    /// Whether it is known, and nothing has it.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        matches!(self, Self::Present { places: Places::Nowhere, .. })
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ mod common;
 use common::Script;
 use expect_test::expect;
 use rakuda_core::{
-    ActionOutcome, Capacity, Config, Event, FailurePolicy, NodeId, Output, Policy, Requirement,
-    RequirementId, ResourceId, TaskId, TaskKind, TaskState, Time,
+    ActionOutcome, Capacity, Config, Event, FailurePolicy, NodeId, Output, Places, Policy,
+    Requirement, RequirementId, ResourceId, Settled, TaskId, TaskKind, TaskState, Time,
 };
 
 fn script(failure: FailurePolicy, cores: u32) -> Script {
@@ -567,6 +567,35 @@ fn a_reader_elsewhere_is_uncharged_when_its_input_is_opened_again_for_a_lost_att
     let out = script.fail(elsewhere);
     let (id, attempt) = (TaskId(elsewhere), 1);
     assert!(out.contains(&Output::AttemptFailed { id, attempt, retried: true }), "{out:?}");
+}
+
+/// Nobody makes it, only a node that is lost had it, and that node comes back without it.
+#[test]
+fn what_nothing_makes_and_nobody_has_any_more_is_not_waited_for() {
+    for is_decided_before in [true, false] {
+        let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+        script.node(0, 1);
+        script.node(1, 1);
+        let input = script.source(Some(5));
+        let end = script.file(None, &[input]);
+        script.found(input, 5, 0);
+        let gone = Event::PlacesFound { id: TaskId(input), places: Places::Nowhere };
+        script.lose(0);
+        script.text();
+        if is_decided_before {
+            let out = script.invoke(&[end]);
+            let lost = Output::InputLost { id: TaskId(input) };
+            assert!(out.contains(&lost), "it may come back with its node: {out:?}");
+            script.send("it is nowhere", gone);
+        } else {
+            script.send("it is nowhere", gone);
+            script.invoke(&[end]);
+        }
+        script.come_back(0, 1, true);
+        let states = [input, end].map(|id| script.scheduler.task(TaskId(id)).unwrap().state);
+        let expected = [Settled::Failed, Settled::Abandoned].map(TaskState::Settled);
+        assert_eq!(states, expected, "{}", script.text());
+    }
 }
 
 #[test]

@@ -410,6 +410,8 @@ impl Hub {
             (self.run.attempts().ran_ns(id, attempt, self.now) as f64 / 1e9).into();
         if attempt.is_suspended() {
             answer["waits_for_invocation"] = true.into();
+        } else if attempt.waits_for_room() {
+            answer["waits_for_room"] = true.into();
         } else if !attempt.holds_lease() {
             answer["waits_for_core"] = true.into();
         }

@@ -2,9 +2,9 @@
 //!
 //! Looks at those that this user may look at. What follows from it is not known here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::PathBuf;
 
 use rakuda_core::Time;
 use rakuda_proto::Text;
@@ -53,6 +53,7 @@ impl Holders {
             }
             is_held
         });
+        let mut due = BTreeMap::new();
         for (task, pipe) in held {
             let first = || Watch { due: Time(now.0 + WAIT_NS), wait_ns: WAIT_NS, told: None };
             let watch = self.watches.entry(task).or_insert_with(first);
@@ -61,9 +62,16 @@ impl Holders {
             }
             watch.wait_ns = (watch.wait_ns * 2).min(WAIT_NS_MAX);
             watch.due = Time(now.0 + watch.wait_ns);
-            // What the last of them has left in the pipe waits for room, and nobody holds that.
-            let found = (!is_hung_up(pipe)).then(|| writers_of(pipe));
-            if watch.told != found {
+            due.insert(task, pipe);
+        }
+        // What the last of them has left in the pipe waits for room, and nobody holds that.
+        let open = due.iter().filter(|(_, pipe)| !is_hung_up(**pipe));
+        let open: Vec<_> = open.map(|(task, pipe)| (*task, *pipe)).collect();
+        let mut found = writers_of(&open);
+        for task in due.into_keys() {
+            let found = found.remove(&task);
+            let watch = self.watches.get_mut(&task).filter(|watch| watch.told != found);
+            if let Some(watch) = watch {
                 watch.told.clone_from(&found);
                 news.push((task, found));
             }
@@ -84,30 +92,41 @@ fn is_hung_up(pipe: BorrowedFd<'_>) -> bool {
     poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
 }
 
-/// Processes that may write into a pipe, of which one end is given; the first few, by number.
-fn writers_of(pipe: BorrowedFd<'_>) -> Vec<StdoutHolder> {
-    let Ok(stat) = rustix::fs::fstat(pipe) else { return Vec::new() };
-    let name = format!("pipe:[{}]", stat.st_ino);
+/// Processes that may write into pipes, of each of which one end is given; the first few of each, by number. All
+/// processes are looked through once: there may be thousands.
+fn writers_of(pipes: &[(u32, BorrowedFd<'_>)]) -> BTreeMap<u32, Vec<StdoutHolder>> {
+    let mut found: BTreeMap<u32, Vec<StdoutHolder>> =
+        pipes.iter().map(|(task, _)| (*task, Vec::new())).collect();
+    let name_of = |pipe| Some(format!("pipe:[{}]", rustix::fs::fstat(pipe).ok()?.st_ino).into());
+    let tasks: BTreeMap<PathBuf, u32> =
+        pipes.iter().filter_map(|(task, pipe)| Some((name_of(*pipe)?, *task))).collect();
+    if tasks.is_empty() {
+        return found;
+    }
     let own = std::process::id();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut numbers: Vec<u32> =
-        numbers.filter(|number| *number != own && writes_into(*number, Path::new(&name))).collect();
+    let mut numbers: Vec<u32> = numbers.filter(|number| *number != own).collect();
     numbers.sort_unstable();
-    numbers.truncate(TOLD_MAX);
-    numbers
-        .into_iter()
-        .map(|process| StdoutHolder { process, command: command_of(process) })
-        .collect()
+    for process in numbers {
+        for task in written_by(process, &tasks) {
+            let holders = found.entry(task).or_default();
+            if holders.len() < TOLD_MAX {
+                holders.push(StdoutHolder { process, command: command_of(process) });
+            }
+        }
+    }
+    found
 }
 
-/// Whether a process has something of this name open for writing.
-fn writes_into(process: u32, name: &Path) -> bool {
-    let Ok(files) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return false };
-    files.flatten().any(|file| {
-        std::fs::read_link(file.path()).is_ok_and(|target| target == name)
-            && may_write(process, &file.file_name().to_string_lossy())
-    })
+/// The tasks into whose pipes, by name, a process may write.
+fn written_by(process: u32, tasks: &BTreeMap<PathBuf, u32>) -> BTreeSet<u32> {
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let written = files.filter_map(|file| {
+        let task = tasks.get(&std::fs::read_link(file.path()).ok()?)?;
+        may_write(process, &file.file_name().to_string_lossy()).then_some(*task)
+    });
+    written.collect()
 }
 
 fn may_write(process: u32, file: &str) -> bool {

@@ -318,6 +318,9 @@ pub fn print_running(answer: &Value, indent: &str, out: &mut dyn Write) -> io::R
     if answer["attempts_max"].as_u64().unwrap_or(1) > 1 {
         write!(out, " (attempt {} of {})", answer["attempt"], answer["attempts_max"])?;
     }
+    if answer["waits_for_room"] == true {
+        write!(out, ", waits for room on the node's disk (STAGE_CACHE) for what it reads")?;
+    }
     if answer["waits_for_core"] == true {
         write!(out, ", begun early, waits for a core")?;
     }

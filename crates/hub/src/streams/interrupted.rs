@@ -90,7 +90,8 @@ impl Hub {
 
     /// Of a node that is gone nothing more will be told.
     pub(super) fn await_no_account_of(&mut self, node: NodeId) {
-        let ids: Vec<OpeningId> = self.streams.closing.keys().copied().collect();
+        let closing = self.streams.closing.keys();
+        let ids: Vec<OpeningId> = closing.chain(self.streams.open.keys()).copied().collect();
         for id in ids {
             self.on_interrupted(id, node, Vec::new());
         }
