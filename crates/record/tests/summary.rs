@@ -47,14 +47,17 @@ fn the_parts_of_all_tasks_are_all_tasks() {
     journal.event("task_settled", 1.0, r#""task":5,"how":"abandoned","because":[2]"#);
     with_report(&journal, |report| {
         let line = text::tasks_line(report);
-        assert_eq!(line, "3: 1 failed, 2 not started; beside them 3 without an action");
+        let parts = "1 failed, 2 not started; beside them 3 without an action";
+        assert_eq!(line, format!("3 in its record: {parts}"), "there may be others");
     });
+    journal.task(6, "others", r#""action":false,"prerequisites":[4]"#);
+    journal.event("task_settled", 1.0, r#""task":6,"how":"not_reached""#);
     // What has no lines was executed, as it stands for nothing; one of those with an action was up to date.
     let ended = r#""how":"failed","executed":2,"not_needed":1,"failed":1,"abandoned":0"#;
     journal.event("run_ended", 1.0, ended);
     with_report(&journal, |report| {
         let line = text::tasks_line(report);
-        let beside = "beside them 1 up to date, 3 without an action";
+        let beside = "beside them 1 up to date, 4 without an action";
         assert_eq!(line, format!("2: 1 failed, 1 not reached; {beside}"));
         let json = json::summary(report);
         let parts =

@@ -10,6 +10,7 @@ use rakuda_proto::{Text, memory};
 use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
 use rakuda_record::printable::{printable, shown};
+use rakuda_record::report::format;
 use rakuda_record::story::{Happening, Story as Told, What, story};
 use rakuda_record::words::{command_line, duration_in_words, env_remark, reason_in_words};
 
@@ -195,8 +196,8 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
                 text::wait_status(ended.status),
                 ns(ended.wall_ns),
                 ns((ended.user_us + ended.system_us).saturating_mul(1000)),
-                text::bytes(ended.read_bytes),
-                text::bytes(ended.write_bytes)
+                format::bytes(ended.read_bytes),
+                format::bytes(ended.write_bytes)
             )]
         }
         What::FileStaged { .. } => vec![file_staged(what)],
@@ -243,7 +244,7 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
 }
 
 fn file_staged(what: &What) -> String {
-    let What::FileStaged { file, secondary, from, to, bytes, took_ns } = what else {
+    let What::FileStaged { file, secondary, from, to, bytes: sent, took_ns } = what else {
         return String::new();
     };
     let place = |name: &Option<Text>| name.as_ref().map_or("rakuda's machine".into(), shown);
@@ -256,8 +257,8 @@ fn file_staged(what: &What) -> String {
         count => format!(", {} beside it", text::count(*count as usize, "file")),
     };
     let took = duration_in_words(i64::try_from(*took_ns).unwrap_or(i64::MAX));
-    let (from, to, bytes) = (place(from), place(to), text::bytes(*bytes));
-    format!("{beside}{name} was brought from {from} to {to}{with}: {bytes} in {took}")
+    let (from, to, size) = (place(from), place(to), format::bytes(*sent));
+    format!("{beside}{name} was brought from {from} to {to}{with}: {size} in {took}")
 }
 
 /// After its number.
@@ -293,8 +294,8 @@ fn attempt_ended(what: &What, stopped: bool) -> String {
     if let Some(message) = message {
         line.extend([": ", &shown(message)]);
     }
-    if let Some(bytes) = bytes {
-        line.extend(["; its target has ", &text::bytes(*bytes)]);
+    if let Some(target_bytes) = bytes {
+        line.extend(["; its target has ", &format::bytes(*target_bytes)]);
     }
     if *secondary > 0 {
         line.extend([", with ", &text::count(*secondary as usize, "file"), " beside it"]);

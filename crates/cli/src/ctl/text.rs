@@ -10,25 +10,6 @@ pub fn between(from_ns: i64, to_ns: i64) -> String {
     duration_in_words(to_ns.saturating_sub(from_ns).max(0))
 }
 
-/// A size in powers of 1000: `12 B`, `3.4 kB`, `120 MB`.
-pub fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    if count < 1000 {
-        return format!("{count} B");
-    }
-    let mut unit = 0;
-    let mut tenths = u128::from(count) * 10 / 1000;
-    while tenths >= 10_000 && unit + 1 < UNITS.len() {
-        tenths /= 1000;
-        unit += 1;
-    }
-    if tenths < 100 {
-        format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
-    } else {
-        format!("{} {}", tenths / 10, UNITS[unit])
-    }
-}
-
 /// A point in time: `2026-11-21 23:05:59`, UTC, as in the names of runs.
 pub fn date(time_ns: i64) -> String {
     let Moment { year, month, day, hour, minute, second, .. } = Moment::of(time_ns);
@@ -100,14 +81,6 @@ mod tests {
         assert_eq!(date(951_827_696_000_000_000), "2000-02-29 12:34:56");
         assert_eq!(date(1_795_305_959_999_999_999), "2026-11-22 00:05:59");
         assert_eq!(date(-1), "1969-12-31 23:59:59");
-    }
-
-    #[test]
-    fn sizes_have_two_or_three_digits() {
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(1_234), "1.2 kB");
-        assert_eq!(bytes(123_456_789), "123 MB");
-        assert_eq!(bytes(u64::MAX), "18 EB");
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Measured: `12 ms`, `1.2 s`, `45 s`, `1 min 10 s`, `2 h 5 min`, `3 d 4 h`.
+/// Measured, and rounded to what is shown: `12 ms`, `1.2 s`, `45 s`, `1 min 10 s`, `2 h 5 min`, `3 d 4 h`.
 pub(crate) fn duration(ns: u64) -> String {
-    match ns {
-        0..1_000_000 => "0 ms".to_owned(),
-        1_000_000..SECOND => format!("{} ms", ns / 1_000_000),
-        SECOND..10_000_000_000 => {
-            format!("{}.{} s", ns / SECOND, ns % SECOND / 100_000_000)
-        }
-        _ => whole_seconds(ns / SECOND),
+    let to = |unit: u64| ns.saturating_add(unit / 2) / unit;
+    let (milliseconds, tenths) = (to(SECOND / 1000), to(SECOND / 10));
+    if milliseconds < 1000 {
+        format!("{milliseconds} ms")
+    } else if tenths < 100 {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else {
+        whole_seconds(to(SECOND))
     }
 }
 
@@ -48,9 +49,13 @@ mod tests {
 
     #[test]
     fn spans_are_told_in_two_units_at_most() {
-        let told = [500_000, 12_000_000, 1_240_000_000, 45_900_000_000, 70 * SECOND, 7500 * SECOND];
+        let told = [400_000, 12_000_000, 1_240_000_000, 45_400_000_000, 70 * SECOND, 7500 * SECOND];
         let texts: Vec<_> = told.into_iter().map(duration).collect();
         assert_eq!(texts, ["0 ms", "12 ms", "1.2 s", "45 s", "1 min 10 s", "2 h 5 min"]);
+        // As the report and the story round them.
+        let told = [3_995_079, 999_600_000, 1_970_000_000, 9_960_000_000, 45_900_000_000];
+        let texts: Vec<_> = told.into_iter().map(duration).collect();
+        assert_eq!(texts, ["4 ms", "1.0 s", "2.0 s", "10 s", "46 s"]);
         assert_eq!(duration(3600 * SECOND), "1 h");
         assert_eq!(duration(100 * 3600 * SECOND), "4 d 4 h");
     }

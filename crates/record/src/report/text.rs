@@ -358,7 +358,17 @@ pub fn tasks_line(report: &Report) -> String {
     let (parts, beside) = tasks_parts(report);
     let parts = if parts.is_empty() { String::new() } else { format!(": {parts}") };
     let beside = beside.map_or(String::new(), |beside| format!("; {beside}"));
-    format!("{}{parts}{beside}", count(report.summary.counts.tasks))
+    let known = how_known(report);
+    format!("{}{known}{parts}{beside}", count(report.summary.counts.tasks))
+}
+
+/// What stands behind the number of tasks where there may be others, of which no event tells.
+pub fn how_known(report: &Report) -> &'static str {
+    match (&report.run.ended, report.run.alive) {
+        (Some(_), _) => "",
+        (None, true) => " so far",
+        (None, false) => " in its record",
+    }
 }
 
 /// What became of the tasks of the run, and what there was beside them.

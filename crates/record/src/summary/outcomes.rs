@@ -150,7 +150,7 @@ impl Counts {
                 Fate::Ran => counts.done += 1,
                 Fate::Passed => counts.passed += 1,
                 // Nothing of its own was left undone: what was is counted with what it stands for.
-                Fate::Abandoned if !task.defined.action => counts.passed += 1,
+                Fate::Abandoned | Fate::NotReached if !task.defined.action => counts.passed += 1,
                 Fate::NotNeeded => counts.not_needed += 1,
                 Fate::Failed => counts.failed += 1,
                 Fate::Abandoned => counts.abandoned += 1,

@@ -154,7 +154,7 @@ fn explanation(address: SocketAddr) -> String {
     let port = address.port();
     format!(
         "rakudactl: open this address in a browser on this machine; from another one, first\n    \
-         ssh -L {port}:{address} {}\nand there the same address. Ctrl-C ends it; the run goes on.\n",
+         ssh -L {port}:{address} {}\nand there the same address. Ctrl-C ends this page, and not the run.\n",
         host_name()
     )
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::report::format::{bytes, count, counted, percent, seconds, time};
 use crate::report::plot::escape;
-use crate::report::text::{gangs_line, makespan, tasks_parts};
+use crate::report::text::{gangs_line, how_known, makespan, tasks_parts};
 use crate::report::{Report, sync};
 use crate::summary::seconds as of_ns;
 use crate::summary::streams::streams;
@@ -76,7 +76,8 @@ fn cards(head: &mut String, report: &Report) {
     let (parts, beside) = tasks_parts(report);
     let parts: Vec<String> = [Some(parts), beside].into_iter().flatten().collect();
     let parts = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-    card(head, "Tasks", &count(summary.counts.tasks), &parts);
+    let title = format!("Tasks{}", how_known(report));
+    card(head, &title, &count(summary.counts.tasks), &parts);
     utilisation(head, report);
     critical(head, report);
     let retries = match summary.retries() {
