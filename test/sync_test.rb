@@ -137,7 +137,7 @@ class SyncTest < Minitest::Test
   end
 
   def test_a_method_or_a_variable_of_that_name_wins
-    out, status = rakuda(<<~RUBY, "-T")
+    out, status = rakuda(<<~RUBY, "-q", "-T")
       def sync(what) = puts("mine \#{what}")
       sync "files"
       sync = 3
