@@ -30,7 +30,7 @@ pub struct PlannedWork {
 /// How long all of it will take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forecast {
-    /// All durations together.
+    /// All durations together; of tasks that share cores each as much as is its part of them.
     pub work_ns: u64,
     /// From start to end on the cores; not below `critical_ns`.
     pub wall_ns: u64,
@@ -74,19 +74,45 @@ enum Stretch {
     More,
 }
 
-/// The plan with durations for the cores that there are; none: all stay as they were measured.
-fn stretched(plan: &[PlannedWork], cores: u32, how: Stretch) -> Option<Vec<PlannedWork>> {
-    let shared = sharing(plan, cores);
+/// Cores that are asked for, for each that there is, where each task of a plan would run; thousandths.
+fn shared_now(plan: &[PlannedWork], cores: u32) -> Vec<u64> {
     let mut now_milli = vec![1_000; plan.len()];
-    for gang in &shared {
-        for task in &gang.tasks {
-            now_milli[*task as usize] = gang.cores * 1_000 / u64::from(cores.max(1));
+    for gang in sharing(plan, cores) {
+        for task in gang.tasks {
+            now_milli[task as usize] = gang.cores * 1_000 / u64::from(cores.max(1));
         }
     }
+    now_milli
+}
+
+/// The same where its duration was measured; where that is not known, as it would be now.
+fn shared_then(task: &PlannedWork, now_milli: u64) -> u64 {
+    if task.gang.is_none() {
+        1_000
+    } else if task.shared_milli == 0 {
+        now_milli
+    } else {
+        task.shared_milli.max(1_000)
+    }
+}
+
+/// All durations together, of tasks that share cores their parts.
+fn work_ns(plan: &[PlannedWork], cores: u32) -> u64 {
+    let now = shared_now(plan, cores);
+    let of_task = |(task, now): (&PlannedWork, u64)| {
+        let work = u128::from(duration_ns(task)) * 1_000 / u128::from(shared_then(task, now));
+        u64::try_from(work).unwrap_or(u64::MAX)
+    };
+    plan.iter().zip(now).map(of_task).sum()
+}
+
+/// The plan with durations for the cores that there are; none: all stay as they were measured.
+fn stretched(plan: &[PlannedWork], cores: u32, how: Stretch) -> Option<Vec<PlannedWork>> {
+    let now_milli = shared_now(plan, cores);
     let mut changed = false;
     let mut plan = plan.to_vec();
     for (task, now) in plan.iter_mut().zip(now_milli) {
-        let then = if task.shared_milli == 0 { now } else { task.shared_milli.max(1_000) };
+        let then = shared_then(task, now);
         let Some(duration) = task.duration.as_mut().filter(|_| task.gang.is_some()) else {
             continue;
         };
@@ -105,7 +131,7 @@ fn stretched(plan: &[PlannedWork], cores: u32, how: Stretch) -> Option<Vec<Plann
 /// Looks ahead. `turns`: where in the plan something begins that waits for all before it, from
 /// small to large. `None`: nothing is known of any task that would run.
 pub fn forecast(plan: &[PlannedWork], turns: &[u32], cores: u32) -> Option<Forecast> {
-    let measured = laid_out(plan, turns, cores)?;
+    let measured = Forecast { work_ns: work_ns(plan, cores), ..laid_out(plan, turns, cores)? };
     let Some(scaled) = stretched(plan, cores, Stretch::Whole) else { return Some(measured) };
     let whole = laid_out(&scaled, turns, cores)?;
     let bound = |how| {
@@ -366,7 +392,8 @@ mod tests {
         let mut plan = gang(&[400, 400, 400, 300], 2_000);
         plan.push(work(100, 0, &[3]));
         let two = forecast(&plan, &[], 2).unwrap();
-        assert_eq!((two.work_ns, two.wall_ns, two.range_ns), (1600, 500, Some((500, 500))));
+        assert_eq!((two.work_ns, two.wall_ns, two.range_ns), (850, 500, Some((500, 500))));
+        assert!(two.work_ns <= 2 * two.wall_ns, "more than two cores can do in that time");
         assert_eq!(sharing(&plan, 2), [Sharing { tasks: vec![0, 1, 2, 3], cores: 4 }]);
         assert_eq!(sharing(&plan, 4), []);
         // It begins when all that one of them waits for is done, and on all cores.
