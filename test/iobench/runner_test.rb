@@ -699,8 +699,8 @@ class BenchRunnerTest < Minitest::Test
     all = self.class.suite.values.select { |result| result.key?("rounds") }
     ids = all.group_by { |result| result["benchmark"] }
              .transform_values { |group| group.map { |result| result["comparison"] }.uniq }
-    assert_equal [1, 1], ids.values.map(&:size)
-    assert_equal 2, ids.values.flatten.compact.uniq.size
+    assert_equal [1, 1, 1], ids.values.map(&:size), "two workflows and a job"
+    assert_equal 3, ids.values.flatten.compact.uniq.size
     all.each do |result|
       assert_match(/\Abuffered: /, result["notes"].join)
       assert_includes result["machine"].keys, "vm"
