@@ -96,7 +96,8 @@ class DoneTest < Minitest::Test
     top, = Open3.capture2(CTL, "top", "--text", chdir: @folder)
     text, = Open3.capture2(CTL, "report", "--text", chdir: @folder)
     { "display" => shown.to_i, "status" => status["total"], "rules" => status["rules"].sum { |rule| rule["total"] },
-      "top" => top[%r{^3/(\d+) done}, 1].to_i, "report" => ask("report")["tasks"], "text" => text[/^tasks +(\d+):/, 1].to_i }
+      "top" => top[%r{^3/(\d+) done}, 1].to_i, "report" => ask("report")["tasks"],
+      "text" => text[/^tasks +(\d+) so far:/, 1].to_i }
   end
 
   def test_a_run_that_goes_on_has_the_same_count
