@@ -8,17 +8,11 @@ require "json"
 require "minitest/autorun"
 require "open3"
 require "tmpdir"
-require_relative "support/rakefile_run"
+require_relative "support/stream_run"
 
 # The terminal, the report and `explain` say the same.
 class StreamFailuresTest < Minitest::Test
-  include RakefileRun
-
-  ROOT = File.expand_path("..", __dir__)
-
-  def setup
-    @engine_environment = Engines::REAL
-  end
+  include StreamRun
 
   def test_members_whose_turn_never_came_are_not_run_for_all_who_count
     rakefile = <<~'RAKEFILE'
@@ -229,29 +223,6 @@ class StreamFailuresTest < Minitest::Test
   end
 
   private
-
-  # In the folder of the run.
-  def rakuda(...)
-    super { |run| Dir.chdir(run.folder) { yield run } }
-  end
-
-  def in_folder(rakefile)
-    Dir.mktmpdir("rakuda") do |folder|
-      File.write(File.join(folder, "Rakefile"), rakefile)
-      Dir.chdir(folder) { yield }
-    end
-  end
-
-  def again(*arguments)
-    out, err, status = Open3.capture3(@engine_environment, "timeout", "-s", "KILL", LIMIT, RAKUDA, *arguments)
-    Result.new(out, err, status.exitstatus, Dir.pwd)
-  end
-
-  def control(*words)
-    out, status = Open3.capture2e("#{ROOT}/bin/rakudactl", *words)
-    assert status.success?, out
-    out
-  end
 
   def report
     JSON.parse(control("report", "--json"))

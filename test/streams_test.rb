@@ -7,17 +7,11 @@ require "json"
 require "minitest/autorun"
 require "open3"
 require "rakuda"
-require_relative "support/rakefile_run"
 require_relative "support/run_processes"
+require_relative "support/stream_run"
 
 class StreamsTest < Minitest::Test
-  include RakefileRun
-
-  ROOT = File.expand_path("..", __dir__)
-
-  def setup
-    @engine_environment = Engines::REAL
-  end
+  include StreamRun
 
   MIXED = <<~RAKEFILE
     stream :s, from: %w[a b], to: %w[sorted count]
@@ -802,30 +796,5 @@ class StreamsTest < Minitest::Test
     listed = "rakuda stream s\n    from a\n    from b\n    to sorted\n    to count\n"
     rakuda(MIXED, "-P") { |run| assert_includes run.out, listed }
     rakuda(MIXED, "-n", "-j4") { |run| assert_includes run.out, "stream s, live: a, b -> sorted, count\n6 of 6 tasks would run" }
-  end
-
-  private
-
-  # In the folder of the run.
-  def rakuda(...)
-    super { |run| Dir.chdir(run.folder) { yield run } }
-  end
-
-  def in_folder(rakefile)
-    Dir.mktmpdir("rakuda") do |folder|
-      File.write(File.join(folder, "Rakefile"), rakefile)
-      Dir.chdir(folder) { yield }
-    end
-  end
-
-  def again(*arguments)
-    out, err, status = Open3.capture3(@engine_environment, "timeout", "-s", "KILL", LIMIT, RAKUDA, *arguments)
-    Result.new(out, err, status.exitstatus, Dir.pwd)
-  end
-
-  def control(*words)
-    out, status = Open3.capture2e("#{ROOT}/bin/rakudactl", *words)
-    assert status.success?, out
-    out
   end
 end
