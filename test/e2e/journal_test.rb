@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a run leaves behind, read line by line and field by field, as docs/design/record.md has it.
+# What a run leaves behind, read line by line and field by field, as docs/reference/journal.md has it.
 
 require "json"
 require "minitest/autorun"

@@ -48,7 +48,7 @@ class TargetsTest < Minitest::Test
     targets("-j2", "given.out[x y]", "c.out") { |_run, log| assert_equal ["c.out", "x y"], log.sort }
   end
 
-  # A task with a source and a target: docs/design/record.md says which calls these are.
+  # A task with a source and a target: docs/design/clusters.md says which calls these are.
   def test_a_task_on_one_machine_takes_four_metadata_calls
     count = 100
     rakefile = <<~RUBY

@@ -1,4 +1,4 @@
-//! The events of a run's journal, version 2, as docs/design/record.md has them.
+//! The events of a run's journal, version 2, as docs/reference/journal.md has them.
 //!
 //! Plain data: who writes which when, and what is made of them, is not known here.
 
@@ -265,7 +265,7 @@ pub struct FileIdentity {
     pub inode: u64,
 }
 
-/// Why a task runs, or does not; the table is in docs/design/record.md.
+/// Why a task runs, or does not; the table is in docs/reference/json.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasonKind {
