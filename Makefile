@@ -7,7 +7,7 @@ export WITHOUT PREFIX DESTDIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .NOTPARALLEL:
-.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-engines test-systemd check lint bench bench-engines sim clean
+.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-crates test-engines test-systemd check lint bench bench-engines sim clean
 # Random tests of the crates take the same cases each time, so that a test of a change tells of the change. Another number
 # searches elsewhere.
 PROPTEST_RNG_SEED ?= 1
@@ -76,15 +76,20 @@ build-bench: setup
 test-setup:
 	@tools/setup packages.apt test/packages.apt examples/*/packages.apt iobench/packages.apt
 
-test: test-setup build build-bench lint
+# Lints and the crates' tests run beside the Ruby tests, which wait most of the time.
+test: test-setup build build-bench
 	@tools/validators
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif
+	BESIDE="make lint test-crates" ruby test/run.rb
+
+# They are compiled with patience: some tests look at time.
+test-crates: build
+	nice $(CARGO) test --workspace --locked --no-run
 	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked
 	bin/rakudactl sim faults --repeat 200
 	bin/rakudactl sim faults --seed $$(git log -1 --format=%cd --date=format:%Y%m%d 2>/dev/null || echo 20260101)
-	ruby test/run.rb
 
 # What needs no engine but one that is there already.
 CHECKS = action_source architecture command_options configuration docs front last_status nodes_wanted parameters properties

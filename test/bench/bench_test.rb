@@ -6,7 +6,7 @@ require "open3"
 # The measurements on one machine run to their ends in the small, so that they are not found broken on the day they are
 # needed. Their figures mean nothing here and are not looked at.
 class BenchTest < Minitest::Test
-  ROOT = File.expand_path("..", __dir__)
+  ROOT = File.expand_path("../..", __dir__)
   TOOLS = "floor,make,rake,xargs"
 
   def test_small_comparison_runs_and_every_tool_does_its_work
