@@ -76,9 +76,10 @@ build-bench: setup
 test-setup:
 	@tools/setup packages.apt test/packages.apt examples/*/packages.apt iobench/packages.apt
 
-# Lints and the crates' tests run beside the Ruby tests, which wait most of the time.
-test: test-setup build build-bench
-	@tools/validators
+# Lints and the crates' tests run beside the Ruby tests, which wait most of the time; so what is waited for from afar comes
+# while the engine is built.
+test: test-setup
+	@tools/validators & validators=$$!; $(MAKE) build build-bench; built=$$?; wait $$validators && exit $$built
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif
