@@ -114,9 +114,9 @@ class TestRun
 
   def seconds(part) = COMPUTING[part.name] || WAITING[part.name] || Float::INFINITY
 
-  # Every other one begins with what computes, and takes of the other kind when nothing of its own is left.
+  # Every other one takes what computes, and of the other kind when nothing of its own is left.
   def run_side_by_side(parts)
-    kinds = parts.partition { |part| !WAITING.key?(part.name) }
+    kinds = parts.partition { |part| WAITING.key?(part.name) }
     taking = Mutex.new
     runners = Array.new([shards, parts.size].min) do |number|
       own, other = kinds.rotate(number % kinds.size)
