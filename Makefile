@@ -7,7 +7,7 @@ export WITHOUT PREFIX DESTDIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .NOTPARALLEL:
-.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-crates test-engines test-systemd check lint bench bench-engines sim clean
+.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-crates test-engines test-systemd check lint lint-text agents bench bench-engines sim clean
 # Random tests of the crates take the same cases each time, so that a test of a change tells of the change. Another number
 # searches elsewhere.
 PROPTEST_RNG_SEED ?= 1
@@ -83,14 +83,22 @@ test: test-setup
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif
-	BESIDE="make lint test-crates" ruby test/run.rb
+	BESIDE="nice make lint-text && make test-crates" ruby test/run.rb
 
-# They are compiled with patience: some tests look at time.
+# Clippy's driver in place of the compiler: lints and the programs of the tests come of one compilation, where `cargo clippy`
+# would be one more. The second word is how `cargo clippy -- -D warnings` tells its driver so.
+LINTING = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
+
+# They are compiled with patience, as some Ruby tests look at time. There are no tests in comments.
 test-crates: build
-	nice $(CARGO) test --workspace --locked --no-run
-	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked
+	nice env $(LINTING) $(CARGO) test --workspace --locked --all-targets --no-run
+	$(LINTING) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --lib --bins --tests
 	bin/rakudactl sim faults --repeat 200
 	bin/rakudactl sim faults --seed $$(git log -1 --format=%cd --date=format:%Y%m%d 2>/dev/null || echo 20260101)
+
+# The program of bench/agents, as tests have it: not for speed.
+agents:
+	@$(LINTING) $(CARGO) build --workspace --locked --quiet --example agents
 
 # What needs no engine but one that is there already.
 CHECKS = action_source architecture command_options configuration docs front last_status nodes_wanted parameters properties
@@ -103,9 +111,12 @@ check:
 	ruby test/run.rb $(CHECKS:%=test/%_test.rb)
 	ruby test/run.rb test/parity_test.rb -- -n /on_fake/
 
-lint: test-setup
-	$(CARGO) fmt --all --check
+lint: lint-text
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# What need not be compiled.
+lint-text: test-setup
+	$(CARGO) fmt --all --check
 	rubocop --cache false
 	shellcheck -x testbed/up testbed/down testbed/exec testbed/fault testbed/settings testbed/parts/*.sh testbed/parts/init \
 		tools/install tools/dist tools/deb tools/test-systems tools/test-control-groups test/installation/first_hour.sh examples/everything/on-testbed libexec/rakuda-tasks iobench/test/check.sh
