@@ -109,7 +109,7 @@ check:
 	$(CARGO) test --workspace --lib --locked --quiet
 	rubocop
 	ruby test/run.rb $(CHECKS:%=test/%_test.rb)
-	ruby test/run.rb test/parity_test.rb -- -n /on_fake/
+	ON_FAKE=all ruby test/run.rb test/parity_test.rb -- -n /on_fake/
 
 lint: lint-text
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

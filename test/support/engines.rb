@@ -8,11 +8,14 @@ module Engines
   REAL = COMMON.merge("FAILED_TARGET" => nil, "RAKUDA_ENGINE" => File.join(ROOT, "target", "release", "rakudad")).freeze
 
   class << self
+    def real = ENV["RAKUDA_TEST_ENGINE"] || File.join(ROOT, "target", "release", "rakudad")
+
+    def real? = File.executable?(real)
+
     # @yield [name, environment]
     def each
       yield "fake", COMMON.merge("RAKUDA_ENGINE" => File.join(ROOT, "test", "support", "fake_hub.rb"))
-      real = ENV["RAKUDA_TEST_ENGINE"] || File.join(ROOT, "target", "release", "rakudad")
-      if File.executable?(real)
+      if real?
         yield "real", COMMON.merge("RAKUDA_ENGINE" => real)
       else
         warn "the engine is not built: #{real}; the tests run on the fake hub alone"
