@@ -83,15 +83,15 @@ test: test-setup
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif
-	BESIDE="nice make lint-text && make test-crates" ruby test/run.rb
+	BESIDE="make test-crates lint-text" ruby test/run.rb
 
 # Clippy's driver in place of the compiler: lints and the programs of the tests come of one compilation, where `cargo clippy`
 # would be one more. The second word is how `cargo clippy -- -D warnings` tells its driver so.
 LINTING = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
 
-# They are compiled with patience, as some Ruby tests look at time. There are no tests in comments.
+# There are no tests in comments.
 test-crates: build
-	nice env $(LINTING) $(CARGO) test --workspace --locked --all-targets --no-run
+	$(LINTING) $(CARGO) test --workspace --locked --all-targets --no-run
 	$(LINTING) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --lib --bins --tests
 	bin/rakudactl sim faults --repeat 200
 	bin/rakudactl sim faults --seed $$(git log -1 --format=%cd --date=format:%Y%m%d 2>/dev/null || echo 20260101)
