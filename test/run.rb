@@ -165,7 +165,7 @@ class TestRun
     @totals = @totals.zip(closing).map(&:sum)
   end
 
-  def log_of(part) = "#{LOGS}/#{part.name.delete_prefix("test/").gsub(/[^\w.]+/, "-")}.log"
+  def log_of(part) = "#{LOGS}/#{part.name.delete_prefix("test/").gsub(/[^\w.]+/, "-")[0, 60]}.log"
 
   def keep(part, output)
     File.open(log_of(part), "w") { |log| echo(output, log) }
