@@ -108,7 +108,7 @@ check:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --lib --locked --quiet
 	rubocop
-	ruby test/run.rb $(CHECKS:%=test/%_test.rb)
+	ON_FAKE=all ruby test/run.rb $(CHECKS:%=test/%_test.rb)
 	ON_FAKE=all ruby test/run.rb test/parity_test.rb -- -n /on_fake/
 
 lint: lint-text

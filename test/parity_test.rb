@@ -10,7 +10,7 @@ require_relative "support/engines"
 class ParityTest < Minitest::Test
   parallelize_me!
 
-  Engines.each do |engine, environment|
+  Engines.each(both: true) do |engine, environment|
     step = engine == "fake" && Engines.real? && ENV["ON_FAKE"] != "all" ? 4 : 1
     ParityCase.all.each_slice(step).map(&:first).each do |parity_case|
       define_method("test_#{parity_case.name}_is_as_with_rake_on_#{engine}") do
