@@ -7,7 +7,7 @@ export WITHOUT PREFIX DESTDIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .NOTPARALLEL:
-.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-engines test-systemd check lint bench bench-engines sim clean
+.PHONY: help setup build build-bench install uninstall dist deb test-systems demo test-setup test test-crates test-engines test-systemd check lint lint-text agents bench bench-engines sim clean
 # Random tests of the crates take the same cases each time, so that a test of a change tells of the change. Another number
 # searches elsewhere.
 PROPTEST_RNG_SEED ?= 1
@@ -76,15 +76,29 @@ build-bench: setup
 test-setup:
 	@tools/setup packages.apt test/packages.apt examples/*/packages.apt iobench/packages.apt
 
-test: test-setup build build-bench lint
-	@tools/validators
+# Lints and the crates' tests run beside the Ruby tests, which wait most of the time; so what is waited for from afar comes
+# while the engine is built.
+test: test-setup
+	@tools/validators & validators=$$!; $(MAKE) build build-bench; built=$$?; wait $$validators && exit $$built
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif
-	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked
+	BESIDE="make test-crates lint-text" ruby test/run.rb
+
+# Clippy's driver in place of the compiler: lints and the programs of the tests come of one compilation, where `cargo clippy`
+# would be one more. The second word is how `cargo clippy -- -D warnings` tells its driver so.
+LINTING = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
+
+# There are no tests in comments.
+test-crates: build
+	$(LINTING) $(CARGO) test --workspace --locked --all-targets --no-run
+	$(LINTING) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --lib --bins --tests
 	bin/rakudactl sim faults --repeat 200
 	bin/rakudactl sim faults --seed $$(git log -1 --format=%cd --date=format:%Y%m%d 2>/dev/null || echo 20260101)
-	ruby test/run.rb
+
+# The program of bench/agents, as tests have it: not for speed.
+agents:
+	@$(LINTING) $(CARGO) build --workspace --locked --quiet --example agents
 
 # What needs no engine but one that is there already.
 CHECKS = action_source architecture command_options configuration docs front last_status nodes_wanted parameters properties
@@ -94,12 +108,15 @@ check:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --lib --locked --quiet
 	rubocop
-	ruby test/run.rb $(CHECKS:%=test/%_test.rb)
-	ruby test/run.rb test/parity_test.rb -- -n /on_fake/
+	ON_FAKE=all ruby test/run.rb $(CHECKS:%=test/%_test.rb)
+	ON_FAKE=all ruby test/run.rb test/parity_test.rb -- -n /on_fake/
 
-lint: test-setup
-	$(CARGO) fmt --all --check
+lint: lint-text
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# What need not be compiled.
+lint-text: test-setup
+	$(CARGO) fmt --all --check
 	rubocop --cache false
 	shellcheck -x testbed/up testbed/down testbed/exec testbed/fault testbed/settings testbed/parts/*.sh testbed/parts/init \
 		tools/install tools/dist tools/deb tools/test-systems tools/test-control-groups test/installation/first_hour.sh examples/everything/on-testbed libexec/rakuda-tasks iobench/test/check.sh

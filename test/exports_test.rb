@@ -90,13 +90,19 @@ class CrateTest < Minitest::Test
     SHOULD\ have\ (a\ url|a\ version|an\ agent|a\ result) | id\ SHOULD\ be\ an\ absolute\ URI | `author` | `publisher` |
     `encodingFormat`\ linked | README\.md | Bioschemas\ ComputationalWorkflow
   /x
+  REQUIRED = /\AREQUIRED /
 
+  # With streams and an environment. What the validator is asked for includes all that is required.
   def test_a_run_keeps_the_provenance_profile
-    crate = export("ro-crate", good, "--license", "https://spdx.org/licenses/CC0-1.0")
-    findings = validate(crate, "required")
-    assert_equal [true, []], findings.values_at("passed", "issues")
-    recommended = validate(crate, "recommended")["issues"]
-    assert_equal [], recommended.grep_v(UNKNOWN)
+    crate = export("ro-crate", whole, "--license", "https://spdx.org/licenses/CC0-1.0")
+    issues = validate(crate, "recommended")["issues"]
+    assert_equal [], issues.grep(REQUIRED)
+    assert_equal [], issues.grep_v(UNKNOWN)
+    graph = entities(crate)
+    assert_equal ["stream lines", "10"], graph["#stream/lines"].values_at("name", "value")
+    assert_equal %w[File env.yml], graph["#file/env.yml"].values_at("@type", "name")
+    tool = graph.values.find { |entity| entity["softwareRequirements"] }
+    assert_equal [{ "@id" => "#file/env.yml" }, "sort"], [tool["softwareRequirements"], tool["name"][/\A\S+/]]
   end
 
   def test_a_failed_run_keeps_the_profile_and_says_what_failed
@@ -109,23 +115,6 @@ class CrateTest < Minitest::Test
     refute wrong.key?("result")
     assert_includes graph["#run"]["error"], "1 tasks failed"
     assert(graph.values.none? { |entity| entity["name"].to_s.start_with?("never, attempt") })
-  end
-
-  def test_a_run_with_streams_keeps_the_profile
-    crate = export("ro-crate", joined, "--license", "https://spdx.org/licenses/CC0-1.0")
-    assert_equal [true, []], validate(crate, "required").values_at("passed", "issues")
-    assert_equal [], validate(crate, "recommended")["issues"].grep_v(UNKNOWN)
-    assert_equal ["stream lines", "10"], entities(crate)["#stream/lines"].values_at("name", "value")
-  end
-
-  def test_a_run_with_an_environment_keeps_the_profile
-    crate = export("ro-crate", inside, "--license", "https://spdx.org/licenses/CC0-1.0")
-    assert_equal [true, []], validate(crate, "required").values_at("passed", "issues")
-    assert_equal [], validate(crate, "recommended")["issues"].grep_v(UNKNOWN)
-    graph = entities(crate)
-    assert_equal %w[File env.yml], graph["#file/env.yml"].values_at("@type", "name")
-    tool = graph.values.find { |entity| entity["softwareRequirements"] }
-    assert_equal [{ "@id" => "#file/env.yml" }, "sort"], [tool["softwareRequirements"], tool["name"][/\A\S+/]]
   end
 
   def test_files_lead_from_action_to_action
@@ -150,9 +139,7 @@ class CrateTest < Minitest::Test
     crate = export("ro-crate", good)
     path = File.join(crate, "ro-crate-metadata.json")
     File.write(path, File.read(path).gsub('"HowToStep"', '"Thing"'))
-    findings = validate(crate, "required")
-    assert_equal false, findings["passed"]
-    assert_includes findings["issues"].join, "ControlAction"
+    assert_includes validate(crate, "recommended")["issues"].grep(REQUIRED).join, "ControlAction"
   end
 
   private

@@ -5,13 +5,14 @@ require "tmpdir"
 
 # Runs the Ruby tests: each folder of `test/` that holds `*_test.rb` is a part, in a process of its own, so that what
 # one folder does to the process (signals, the current directory, rake's application) cannot reach another. Parts run
-# side by side, the long ones first, since most of them wait most of the time. What a part prints is shown as a whole
-# when it has ended.
+# side by side: those that compute beside those that wait most of the time, of each kind the long ones first. What a part
+# prints is shown as a whole when it has ended.
 #
 # usage: ruby test/run.rb [FILE_OR_FOLDER ...] [-- MINITEST_OPTION ...]
 #
 # SHARDS=N in the environment: so many parts at a time; with 1 the output is shown as it comes.
 # WITHOUT=testbed in the environment leaves out test/testbed (WITHOUT=a,b leaves out test/a and test/b), and says so.
+# BESIDE=COMMAND in the environment: a shell command that runs as one more part, beside all others from the beginning on.
 #
 # A file with a line `# Runs alone: WHY.` is a part of its own, and runs when no other does: a test that compares
 # durations.
@@ -20,13 +21,16 @@ require "tmpdir"
 # otherwise pass for success. It does not know what the tests are about.
 class TestRun
   ROOT = File.expand_path("..", __dir__)
-  # Parts wait for the most part, so two cores have time for more than two.
-  SHARDS = 3
-  # About what a part takes beside two others, in seconds: only the order is made of it. A part that is not here comes first.
-  SECONDS = {
-    "test" => 420, "test/e2e" => 350, "test/cluster/ssh" => 340, "test/cluster/sites" => 290, "test/cluster/gfarm" => 270,
-    "test/iobench" => 240, "test/cluster" => 170, "test/cluster/staging" => 140, "test/cluster/slurm" => 120,
-    "test/testbed" => 70, "test/installation" => 50, "test/examples" => 50
+  # Of two cores: half of them compute, and the others wait for the most part.
+  SHARDS = 4
+  # About what a part takes beside three others, in seconds: only the order is made of it. A part that is not here comes
+  # first of those that compute. The last of them, test/bench, builds a program, and waits while BESIDE compiles.
+  COMPUTING = {
+    "test" => 390, "test/e2e" => 350, "test/iobench" => 270, "test/examples" => 65, "test/installation" => 45, "test/bench" => 30
+  }.freeze
+  WAITING = {
+    "test/cluster/ssh" => 320, "test/cluster/gfarm" => 310, "test/cluster/sites" => 290, "test/cluster" => 170,
+    "test/cluster/slurm" => 160, "test/cluster/staging" => 160, "test/testbed" => 95
   }.freeze
   ALONE = /^# Runs alone: /
   # Where one sees what a part has printed so far.
@@ -41,8 +45,10 @@ class TestRun
     ARGV.slice!(0..split).tap(&:pop).each { |file| require File.expand_path(file) }
   RUBY
 
-  # Files that run in one process.
-  Part = Struct.new(:name, :files)
+  # Files that run in one process, or a command.
+  Part = Struct.new(:name, :files, :command) do
+    def to_s = files ? "#{name} (#{files.size} files)" : name
+  end
 
   def initialize(arguments)
     split = arguments.index("--") || arguments.size
@@ -60,7 +66,10 @@ class TestRun
     %w[INT QUIT HUP].each { |signal| trap(signal, "DEFAULT") }
     abort "no test found" if files.empty?
     alone, others = parts
+    FileUtils.mkdir_p(LOGS)
+    beside = command_beside.map { |part| Thread.new { run(part, shown: false) } }
     run_side_by_side(others)
+    beside.each(&:join)
     alone.each { |part| run(part) }
     puts format("all Ruby tests: %d runs, %d assertions, %d failures, %d errors, %d skips", *@totals)
     @faults.sort.each { |fault, told| puts "FAILED: #{fault}", told }
@@ -91,20 +100,28 @@ class TestRun
     abort "SHARDS=#{ENV.fetch("SHARDS")}: a number of parts that run at a time is expected"
   end
 
+  # What is no test of Ruby: one, or none. No test sees the setting.
+  def command_beside
+    [ENV.delete("BESIDE").to_s].reject(&:empty?).map { |command| Part.new(command, nil, command) }
+  end
+
   # Those that run alone, and the others.
   def parts
     alone, others = files.sort.partition { |file| File.read(file).match?(ALONE) }
     folders = others.group_by { |file| File.dirname(file) }.map { |folder, tests| Part.new(folder, tests) }
-    longest_first = folders.sort_by { |part| [-SECONDS.fetch(part.name, Float::INFINITY), part.name] }
-    [alone.map { |file| Part.new(file, [file]) }, longest_first]
+    [alone.map { |file| Part.new(file, [file]) }, folders.sort_by { |part| [-seconds(part), part.name] }]
   end
 
+  def seconds(part) = COMPUTING[part.name] || WAITING[part.name] || Float::INFINITY
+
+  # Every other one takes what computes, and of the other kind when nothing of its own is left.
   def run_side_by_side(parts)
-    FileUtils.mkdir_p(LOGS)
-    waiting = Queue.new(parts).close
-    runners = Array.new([shards, parts.size].min) do
+    kinds = parts.partition { |part| WAITING.key?(part.name) }
+    taking = Mutex.new
+    runners = Array.new([shards, parts.size].min) do |number|
+      own, other = kinds.rotate(number % kinds.size)
       Thread.new do
-        while (part = waiting.pop) do run(part, shown: parts.size == 1 || shards == 1) end
+        while (part = taking.synchronize { own.shift || other.shift }) do run(part, shown: parts.size == 1 || shards == 1) end
       end
     end
     runners.each(&:join)
@@ -112,18 +129,21 @@ class TestRun
 
   # @param shown [Boolean] whether its output is shown as it comes
   def run(part, shown: true)
-    tell("== #{part.name} (#{part.files.size} files)#{" begins; its output is in #{log_of(part)} meanwhile" unless shown}")
+    tell("== #{part}#{" begins; its output is in #{log_of(part)} meanwhile" unless shown}")
     started = now
-    command = ["ruby", "-Ilib", "-Itest", "-e", LOAD_ALL, *part.files, "--", *@options]
     text, status = Dir.mktmpdir("mpi") do |folder|
       # Open MPI 4 removes the folder that runs of one user share, and fails when another run of it makes that just then.
       own = { "OMPI_MCA_orte_tmpdir_base" => folder }
-      text = IO.popen(own, command, err: %i[child out]) { |output| shown ? echo(output, $stdout) : keep(part, output) }
+      text = IO.popen(own, command_of(part), err: %i[child out]) { |output| shown ? echo(output, $stdout) : keep(part, output) }
       [text, Process.last_status]
     end
-    tell("== #{part.name} (#{part.files.size} files)", text) unless shown
+    tell("== #{part}", text) unless shown
     tell(format("== %s: %.0f s", part.name, now - started))
     @telling.synchronize { count(part, text, status) }
+  end
+
+  def command_of(part)
+    part.command ? ["sh", "-c", part.command] : ["ruby", "-Ilib", "-Itest", "-e", LOAD_ALL, *part.files, "--", *@options]
   end
 
   # Says it as a whole, whoever else has something to say.
@@ -135,15 +155,17 @@ class TestRun
   end
 
   def count(part, text, status)
-    told = text[TOLD, 1].to_s.lines.first(TOLD_LINES_MAX).join
-    @faults << ["#{part.name}: #{ending(status)}", told] unless status.success?
+    told = part.command ? text.lines.last(TOLD_LINES_MAX) : text[TOLD, 1].to_s.lines.first(TOLD_LINES_MAX)
+    @faults << ["#{part.name}: #{ending(status)}", told.join] unless status.success?
+    return if part.command
+
     closing = text.scan(CLOSING_LINE).last&.map(&:to_i)
     return @faults << ["#{part.name}: ended without minitest's closing line", ""] unless closing
 
     @totals = @totals.zip(closing).map(&:sum)
   end
 
-  def log_of(part) = "#{LOGS}/#{part.name.delete_prefix("test/").tr("/", "-")}.log"
+  def log_of(part) = "#{LOGS}/#{part.name.delete_prefix("test/").gsub(/[^\w.]+/, "-")[0, 60]}.log"
 
   def keep(part, output)
     File.open(log_of(part), "w") { |log| echo(output, log) }

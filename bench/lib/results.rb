@@ -63,7 +63,8 @@ module Peers
 
     def show(results)
       @output.puts "", "#{results.work.letter}  #{results.work.title}"
-      @output.puts format(COLUMNS, "tool", "median s", "[min-max]", "x make", "x floor", "x rakuda", "tasks/s", "peak MB", "").rstrip
+      head = ["tool", "median s", "[min-max]", "x make", "x floor", "x rakuda", "tasks/s", "peak MB", ""]
+      @output.puts format(COLUMNS, *head).rstrip
       results.tools.each { |tool| @output.puts row(results, tool).rstrip }
     end
 

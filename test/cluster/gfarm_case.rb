@@ -23,7 +23,7 @@ class ClusterGfarmCase < Minitest::Test
   RUBY
 
   def setup
-    @testbed = Testbed.up(HOSTS: 3, SLURM: 0, LOST_AFTER: 8)
+    @testbed = Testbed.up(HOSTS: 3, SLURM: 0, LOST_AFTER: 5)
     @folder = "/srv/gfarm/#{name}"
     @shared = File.join(@testbed.folder, name)
     FileUtils.rm_rf(@shared)

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# A run's journal is cut after every record, and within each, and the folder is made as it would have been then: what
+# A run's journal is cut after every record, and within every third one, and the folder is made as it would have been then: what
 # had ended is there, what had begun is half-written, nothing else is. The next run must make the same files as an
 # undisturbed one, redo nothing that had ended, and keep nothing half-written. No process is killed here: every moment
-# is tried, not those that chance picks.
+# is tried, not those that chance picks. (What is read of a journal that is cut anywhere: crates/record/tests/reader_test.rs.)
 
 require "fileutils"
 require "json"
@@ -53,9 +53,9 @@ class CutTest < Minitest::Test
     (0..@lines.size - 1).each { |count| check_cut(@lines.first(count), "") }
   end
 
-  def test_a_journal_cut_within_any_record_does_so_too
+  def test_a_journal_cut_within_a_record_does_so_too
     random = Random.new(1)
-    @lines.each_with_index { |line, index| check_cut(@lines.first(index), line[0, random.rand(1...line.size)]) }
+    (0...@lines.size).step(3) { |index| check_cut(@lines.first(index), @lines[index][0, random.rand(1...@lines[index].size)]) }
   end
 
   private

@@ -85,10 +85,17 @@ class EnvironmentsElsewhereTest < Minitest::Test
     end
   end
 
+  # In it pip finds no package.
+  PYTHON = <<~'SH'
+    #!/bin/sh
+    [ "$1 $2" = "-m venv" ] && mkdir -p "$3/bin" && cp "$(dirname "$0")/pip" "$3/bin/python"
+  SH
+  PIP = "#!/bin/sh\necho \"ERROR: no package: $*\" >&2\nexit 1\n"
+
   def test_packages_of_the_runs_folder_are_not_brought_and_that_is_said
     near_hosts do |run|
+      { "python3" => PYTHON, "pip" => PIP }.each { |name, text| File.write(File.join(run.base, "bin", name), text, perm: 0o755) }
       run.write("requirements.txt", "--no-index\n./package\n")
-      run.write("package/pyproject.toml", "[project]\nname = 'camel'\nversion = '1.0'\n")
       result = run.rakuda("needs env: { venv: 'requirements.txt' }\ntask(:default) { sh 'echo never' }\n")
       assert_equal [1, ""], [result.status, result.out]
       assert_match(/cannot be made \(.*\); packages in the folder of the run are not brought to hosts, on /, result.err)

@@ -114,14 +114,14 @@ class PlanTest < Minitest::Test
     assert_match(/Don't know how to build task 'nosuch'/, @err)
   end
 
-  def test_a_chain_of_100_000_files_has_no_limit_of_depth
+  def test_a_chain_of_30_000_files_has_no_limit_of_depth
     write("f0", "", 0)
     plan("-n", "-j", "2", "--progress", "off", rakefile: <<~'RUBY')
-      N = 100_000
+      N = 30_000
       (1..N).each { |i| file("f#{i}" => "f#{i - 1}") { |t| touch t.name } }
       task default: "f#{N}"
     RUBY
-    assert_equal "100000 of 100000 tasks would run", told.last
+    assert_equal "30000 of 30000 tasks would run", told.last
     assert_equal "** Execute (dry run) default", @err.lines(chomp: true).last
   end
 

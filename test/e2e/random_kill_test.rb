@@ -11,7 +11,7 @@ require_relative "../support/disturbed_runs"
 class RandomKillTest < Minitest::Test
   include DisturbedRuns
 
-  KILLS = Integer(ENV.fetch("KILLS", "8"))
+  KILLS = Integer(ENV.fetch("KILLS", "6"))
   SEED = Integer(ENV.fetch("SEED", "20"))
   VICTIMS = [%i[hub], %i[front], %i[guard], %i[starter], %i[front hub], %i[hub guard front starter], %i[guard hub],
              %i[starter guard]].freeze

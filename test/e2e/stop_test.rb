@@ -14,7 +14,7 @@ require_relative "../support/slow_writers"
 class StopTest < Minitest::Test
   include DisturbedRuns
 
-  STOPS = Integer(ENV.fetch("STOPS", "40"))
+  STOPS = Integer(ENV.fetch("STOPS", "24"))
   SEED = Integer(ENV.fetch("SEED", "7"))
   WRITERS = SlowWriters::ALL
   LINES = SlowWriters::LINES
@@ -22,7 +22,7 @@ class StopTest < Minitest::Test
   STOP_KINDS = (SIGNALS + %i[ctrl_c closed_terminal front_killed guard_killed hub_killed]).freeze
   # All above the hub is killed at once. What Ruby itself has started has nobody above it then (docs/reference/limits.md).
   ABOVE_KINDS = %i[group_killed starter_and_guard_killed].freeze
-  ABOVE_STOPS = [STOPS / 4, 1].max
+  ABOVE_STOPS = [STOPS / 3, 1].max
 
   def test_no_half_written_target_is_kept_however_a_run_is_stopped
     kinds = WRITERS.keys.product(STOP_KINDS).shuffle(random: @random)

@@ -82,6 +82,11 @@ module ExportedRuns
     ExportedRuns.folder("all", "bare")
   end
 
+  # All that ends well.
+  def whole
+    ExportedRuns.folder("all", "bare", "counted", "inside")
+  end
+
   # A task whose command runs in an environment.
   def inside
     ExportedRuns.folder("inside")

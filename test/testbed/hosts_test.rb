@@ -24,7 +24,8 @@ class TestbedHostsTest < Minitest::Test
   end
 
   def test_hosts_have_their_own_tmp_and_srv_and_share_the_rest
-    %w[/tmp/mine /srv/mine].each do |path|
+    %w[/tmp /srv].each do |folder|
+      path = "#{folder}/mine.#{Process.pid}"
       @testbed.run!("host1", "touch", path)
       refute @testbed.run("host2", "test", "-e", path).success?
       refute_path_exists path

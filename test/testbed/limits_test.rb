@@ -5,7 +5,8 @@ require "support/testbed"
 
 # The bounds of a testbed's hosts bite. What is compared are counts of pages, and durations with a bound to those
 # without in the same test: no absolute time. The factors are far below what the bounds would give on a machine that
-# does nothing else. Runs alone: it compares durations.
+# does nothing else.
+# Runs alone: it compares durations.
 class TestbedLimitsTest < Minitest::Test
   MEMORY = 96 << 20
   MIB = 1 << 20

@@ -51,8 +51,8 @@ make_cgroups() { # HOST
 
 # Takes the calling (sub)shell, and what it starts, into the groups of a host, and to its processors.
 join_cgroups() { # HOST
-    local folder
-    for folder in $(cgroup_folders "$1"); do echo "$BASHPID" >"$folder/cgroup.procs"; done
+    local tree
+    for tree in $(cgroup_trees); do echo "$BASHPID" >"$tree/rakuda-testbed/$NAME/$1/cgroup.procs"; done
     if [ "$OWN_CPUS" = 1 ] && [[ $1 == host* ]]; then taskset -pc "$(own_processors "${1#host}")" "$BASHPID" >/dev/null; fi
 }
 

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # What up, down, exec and fault share: errors, settings, where things lie, the lock, and how a command gets onto a host.
-# It does not know what a testbed consists of.
+# It does not know what a testbed consists of. What exec calls starts few programs: tests call it thousands of times.
 
-PROGRAM=testbed/$(basename "$0")
-HERE=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+PROGRAM=testbed/${0##*/}
+HERE=${BASH_SOURCE[0]%/parts/common.sh}
 BASE=/run/rakuda-testbed
 STORE=/var/lib/rakuda-testbed
 # The daemons stand in sbin, which not every user's PATH has.
@@ -78,7 +78,7 @@ check_settings() {
 }
 
 need_root() {
-    [ "$(id -u)" -eq 0 ] || fail "this needs root: namespaces, mounts and cgroups are made; try: sudo $PROGRAM ..."
+    [ "$EUID" -eq 0 ] || fail "this needs root: namespaces, mounts and cgroups are made; try: sudo $PROGRAM ..."
 }
 
 # One of up, down and fault at a time, whatever the testbed's name; the lock is descriptor 9. No daemon may inherit it.
@@ -119,10 +119,10 @@ address() {
 # When process $1 started, in the kernel's ticks; with the number this names a process for good. Its name, in
 # parentheses, may hold blanks.
 start_of() {
-    local stat
-    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-    stat=${stat##*) }
-    cut -d ' ' -f 20 <<<"$stat"
+    local stat fields
+    read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
+    read -ra fields <<<"${stat##*) }"
+    echo "${fields[19]}"
 }
 
 # Number of the first process of host $1, or nothing when the host is not running.

@@ -44,6 +44,8 @@ start_gfmd() {
     on head runuser -u _gfarmfs -- env HOME="$DISKS/gfarmfs" gfkey -f -p 31536000 >/dev/null 2>&1 || fail "gfkey made no key for gfsd"
     if [ "$HOME_FOLDER" = private ]; then share_gfarm_key; fi
     on head gfmd -f "$STATE/gfmd.conf" -P /run/gfmd.pid -F "$STATE/log/gfmd"
+    # Whoever comes before it listens tries again after a second.
+    until_true 10 on head bash -c 'exec 3<>/dev/tcp/head/601' || fail "gfmd does not listen: $(tail -n 3 "$STATE/log/gfmd")"
     until_true 10 on head gfuser || fail "gfmd does not answer: $(tail -n 3 "$STATE/log/gfmd")"
     for host in $(host_names); do
         on head gfhost -c -a x86_64-linux -p 600 -n "$CPUS" "$host" || fail "gfmd did not take $host as a file server"

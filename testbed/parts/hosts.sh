@@ -100,7 +100,8 @@ disk_is_free() { [ -z "$(processes_of "disk.$1")" ] && no_loop "$DISKS/host/$1/"
 # No loop device has a file below folder $1.
 no_loop() { ! losetup --list --noheadings --output BACK-FILE | grep -qF "$1"; }
 
-# Keys, the servers' settings, and the users': all hosts share them, and this machine may use them with `ssh -F`.
+# Keys, the servers' settings, and the users': all hosts share them, and this machine may use them with `ssh -F`. To agree on
+# a secret that not even a quantum computer could find, as is the default, takes as long as the rest of a connection.
 make_ssh() {
     local host
     mkdir -p "$STATE/ssh" "$HOUSE/.ssh"
@@ -123,6 +124,7 @@ Host head host*
     UserKnownHostsFile $STATE/ssh/known_hosts
     StrictHostKeyChecking yes
     UpdateHostKeys no
+    KexAlgorithms curve25519-sha256
 EOF
     cp "$STATE/ssh/config" "$HOUSE/.ssh/config"
     chmod 600 "$HOUSE/.ssh/config"

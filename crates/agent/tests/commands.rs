@@ -383,7 +383,8 @@ fn workers_of_a_round_are_ended_together() {
             assert!(matches!(event, AgentEvent::CommandReady { .. }), "{event:?}");
         }
         let t0_ns = rakuda_agent::clock::machine_ns();
-        let stop = Some(RoundStop { after_ns: 100_000_000, grace_ns: 50_000_000 });
+        // So long that who ends by SIGTERM has ended by then, also on a busy machine.
+        let stop = Some(RoundStop { after_ns: 100_000_000, grace_ns: 1_500_000_000 });
         agent.handle(AgentRequest::CommitRound {
             round: 1,
             t0_ns,
@@ -399,11 +400,11 @@ fn workers_of_a_round_are_ended_together() {
                 ended.insert(command.0, (status, error.map(|error| error.to_display())));
             }
         }
-        assert!(rakuda_agent::clock::machine_ns() >= t0_ns + 150_000_000);
+        assert!(rakuda_agent::clock::machine_ns() >= t0_ns + 1_600_000_000);
         assert_eq!(ended[&0], (0, None));
         let (status, error) = &ended[&1];
         assert_eq!(*status, libc::SIGKILL);
-        assert!(error.as_ref().unwrap().contains("did not end within 0.05 s of the stop"));
+        assert!(error.as_ref().unwrap().contains("did not end within 1.5 s of the stop"));
     });
 }
 

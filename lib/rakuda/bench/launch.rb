@@ -47,10 +47,10 @@ module Rakuda
       end
 
       # For what is no engine: its output is wanted.
-      # @return [Array(String, Process::Status)]
-      def capture(environment, *command, chdir: ".")
+      # @return [Array(String, Process::Status)] no status when its time was over
+      def capture(environment, *command, chdir: ".", timeout: nil)
         Tempfile.create("rakuda-bench") do |log|
-          status = ran(command, chdir, environment, nil, log)
+          status = ran(command, chdir, environment, timeout, log)
           [read(log), status]
         end
       end

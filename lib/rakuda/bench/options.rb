@@ -68,7 +68,8 @@ module Rakuda
       # @param takes_behind [Boolean] whether options behind -- mean something
       # @raise [UsageError] for an option that none of them takes
       def check(works, takes_behind: false)
-        (@given - works.flat_map { |work| TAKEN.fetch(work) }).first(1).each do |other|
+        other = (@given - works.flat_map { |work| TAKEN.fetch(work) }).first
+        if other
           fitting = TAKEN.select { |_, names| names.include?(other) }.keys
           word = WORDS.fetch(other, other).to_s.tr("_", "-")
           raise UsageError, "--#{word} means nothing to `#{works.join("`, `")}`; it does to #{fitting.join(", ")}"

@@ -13,8 +13,8 @@ class ClusterHangingFolderTest < ClusterGfarmCase
     end
     task default: %w[first second third]
   RUBY
-  # More than twice as long as a silence may be, and less than files are waited for (VISIBLE_WITHIN).
-  HANGS = 20
+  # Longer than a silence may be, and than it takes to be seen after that; less than files are waited for (VISIBLE_WITHIN).
+  HANGS = 12
   PATIENCE = %w[HEARTBEAT=8 VISIBLE_WITHIN=120].freeze
 
   def test_no_node_is_lost_while_the_hub_waits_for_its_folder

@@ -121,17 +121,19 @@ class ClusterLeadersTest < ClusterHostsCase
     mend_the_far_site
   end
 
-  def test_a_group_without_a_leader_that_is_cut_off_is_told_in_one_line
+  def test_a_group_without_a_leader_that_is_cut_off_is_told_in_one_line_and_what_it_ran_is_killed_there
     write("hosts.toml", TWO_SITES.sub('leader = "host3"', 'leader = ""'))
     printed, status = while_waiting("HEARTBEAT=8", hosts: "hosts.toml", begun: 6) do
       %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
+      wait_until_nothing_runs("host3", "host4")
       write("go", "")
     end
     assert status.success?, printed
     assert_match(/^rakuda: 2 of 2 nodes of group far were lost \(host3, host4: .+\): 4 tasks run again elsewhere$/, printed)
     assert_equal 1, printed.scan(" lost (").size, printed
     assert_all_made
+    assert_equal %w[host1], makers
   ensure
     mend_the_far_site
   end

@@ -9,7 +9,7 @@ require_relative "../hosts_case"
 class ClusterSlurmBenchTest < ClusterHostsCase
   include BenchWorkflows
 
-  def testbed_settings = { HOSTS: 2, GFARM: 0, SLURM: 1 }
+  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
 
   def test_workers_of_micro_benchmarks_run_on_all_nodes_of_an_allocation
     result = @testbed.run("head", RAKUDACTL, "bench", "run", "metadata", "fio", "--cluster", "slurm", "--nodes", "2",
@@ -20,7 +20,7 @@ class ClusterSlurmBenchTest < ClusterHostsCase
       assert_equal [[0, 0, 1, 1]], one["steps"].values.map { |outputs| outputs.map { |worker| worker["node"] }.sort }.uniq
       assert_operator one["sync"]["clock_bound_s"], :>, 0
     end
-    %w[host1 host2].each { |host| refute_equal 0, @testbed.run(host, "ls", "/tmp/rakuda-bench-files").status }
+    @testbed.hosts.each { |host| refute_equal 0, @testbed.run(host, "ls", "/tmp/rakuda-bench-files").status }
   end
 
   def test_tasks_of_a_workflow_run_on_all_nodes_of_an_allocation

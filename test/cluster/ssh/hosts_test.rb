@@ -3,7 +3,8 @@
 require "minitest/autorun"
 require_relative "../hosts_case"
 
-# Runs on many hosts over ssh: what users see of them, and what happens when something dies.
+# Runs on many hosts over ssh: what users see of them, and what happens when something dies. Hosts that fall silent are
+# tested in ../sites/leaders_test.rb, with a leader and without one.
 class ClusterHostsTest < ClusterHostsCase
   def test_tasks_run_on_the_hosts_of_the_file_and_leave_only_the_cache_there
     result = rakuda(<<~'RUBY', "-q")
@@ -96,22 +97,6 @@ class ClusterHostsTest < ClusterHostsCase
     assert_match(/rakuda: node host2 was lost \(.+\): 2 tasks run again elsewhere/, printed)
     assert_all_made
     wait_until_nothing_runs("host1", "host2")
-  end
-
-  def test_a_silent_host_is_lost_and_what_it_ran_is_killed_there
-    write("hosts", "host1 2\nhost3 2\n")
-    printed, status = while_waiting("HEARTBEAT=8") do
-      @testbed.fault("cut-link", "host3")
-      wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
-      wait_until_nothing_runs("host3")
-      write("go", "")
-    end
-    assert status.success?, printed
-    assert_match(/rakuda: node host3 was lost \(.+\): 2 tasks run again elsewhere/, printed)
-    assert_all_made
-    assert_equal ["host1\n"], (1..6).map { |number| read("by.out#{number}") }.uniq
-  ensure
-    @testbed.fault("mend-link", "host3")
   end
 
   def test_an_engine_that_is_killed_leaves_no_process_and_the_next_run_goes_on

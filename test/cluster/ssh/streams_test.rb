@@ -6,7 +6,8 @@ require_relative "../hosts_case"
 
 # Streams on real hosts: a component on one node and on several, what becomes of it when a member or a node fails, and
 # hosts that cannot reach each other. What passes through a stream in one place is tested in
-# crates/agent/tests/streams.rs, the edges between places in crates/core/tests/hops.rs.
+# crates/agent/tests/streams.rs, the edges between places in crates/core/tests/hops.rs; members that fail on one machine in
+# test/streams_test.rb, hosts that fall silent in stream_faults_test.rb.
 class ClusterStreamsTest < ClusterHostsCase
   def hosts_of(*tasks) = tasks.to_h { |task| [task, read("by.#{task}").strip] }
 
@@ -27,22 +28,6 @@ class ClusterStreamsTest < ClusterHostsCase
     assert_equal ["s", 1000, true], stream.values_at("name", "records", "balanced")
   end
 
-  def test_a_failed_member_fails_the_others_and_all_are_tried_again
-    rakefile = <<~'RUBY'
-      stream :s, from: "w", to: "out"
-      task(:w) { sh "seq 5; test -e tried || { touch tried; exit 3; }" }
-      file("out") { |t| sh "cat > #{t.name}" }
-      task default: "out"
-    RUBY
-    result = rakuda(rakefile, "-q")
-    assert_equal 1, result.status, result.err
-    assert_includes result.err, "Command failed with status (3)"
-    refute_path_exists File.join(@folder, "out")
-    FileUtils.rm(File.join(@folder, "tried"))
-    result = rakuda(rakefile, "-q", "RETRY=1")
-    assert_equal [0, "1\n2\n3\n4\n5\n"], [result.status, read("out")], result.err
-  end
-
   def test_what_runs_on_a_node_that_is_lost_runs_again_elsewhere
     write("hosts", "host1 2\nhost2 2\n")
     rakefile = <<~'RUBY'
@@ -54,14 +39,12 @@ class ClusterStreamsTest < ClusterHostsCase
     lost = nil
     printed, status = while_command_waits(RAKUDA, "-F", "hosts", "-q", begun: 2, rakefile: rakefile) do
       lost = read("by.w").strip
-      @testbed.fault("kill-host", lost)
+      @testbed.run!(lost, "pkill", "-KILL", "-x", "rakuda-agent", chdir: "/")
       wait_for("the component to begin elsewhere") { read("by.w").strip != lost }
       write("go", "")
     end
     assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
     assert_includes printed, "node #{lost} was lost"
-  ensure
-    @testbed.fault("start-host", lost) if lost
   end
 
   MEGASCRIPT = <<~'RUBY'
@@ -187,26 +170,5 @@ class ClusterStreamsTest < ClusterHostsCase
     RUBY
     result = rakuda(rakefile, "-q", "RETRY=1")
     assert_equal [0, "1\n2\n3\n4\n5\n", "end\n"], [result.status, read("out"), read("ends")], result.err
-  end
-
-  def test_a_lost_host_ends_all_and_they_run_again_without_it
-    write("hosts", "host1 1\nhost2 1\nhost3 1\n")
-    rakefile = <<~'RUBY'
-      stream :s, from: "w", to: "out"
-      task(:w) { sh "hostname > by.w; echo 1; echo x > begun.w; until test -e go; do sleep 0.05; done; echo 2" }
-      file("out") { |t| sh "hostname > by.out; echo x > begun.out; cat > #{t.name}" }
-      task default: "out"
-    RUBY
-    lost = nil
-    printed, status = while_command_waits(RAKUDA, "-F", "hosts", "-q", begun: 2, rakefile: rakefile) do
-      lost = read("by.out").strip
-      @testbed.fault("kill-host", lost)
-      wait_for("the component to begin without it") { read("by.out").strip != lost }
-      write("go", "")
-    end
-    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
-    assert_includes printed, "node #{lost} was lost"
-  ensure
-    @testbed.fault("start-host", lost) if lost
   end
 end

@@ -46,13 +46,6 @@ class ClusterSyncFaultsTest < ClusterSyncCase
     end
   RUBY
 
-  def test_a_host_that_is_lost_while_its_worker_waits_ends_the_round_and_leaves_nobody_at_a_gate
-    out, status = while_workers_wait { @testbed.fault("kill-host", "host2") }
-    assert_given_up out, status, /node host2 was lost, where worker 2/
-    wait_until_gates_are_free("host1")
-    Testbed.spoilt
-  end
-
   def test_an_agent_that_is_killed_while_its_worker_waits_takes_that_with_it
     out, status = while_workers_wait do
       waiting = gate_processes("host2")
