@@ -5,7 +5,7 @@
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{InvocationId, NodeId, Now, Settled as CoreSettled, TaskId, TaskState};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{CommandId, OutputStream};
+use rakuda_proto::agent::{CommandId, OutputDescriptor};
 use rakuda_proto::front::{ActionOutcome, CommandOptions, Program};
 use rakuda_proto::journal::{
     ClockStepped, CommandEnvironment, FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome,
@@ -187,9 +187,14 @@ impl Hub {
     }
 
     /// A command of a task, or of none, printed something.
-    pub(crate) fn note_output(&mut self, source: Source, stream: OutputStream, bytes: &[u8]) {
+    pub(crate) fn note_output(
+        &mut self,
+        source: Source,
+        descriptor: OutputDescriptor,
+        bytes: &[u8],
+    ) {
         let name = source.map_or(&b""[..], |(task, _)| self.names.name(TaskId(task)));
-        self.record.printed(source, name, stream, bytes);
+        self.record.printed(source, name, descriptor, bytes);
     }
 
     pub(crate) fn note_settled(&mut self, id: TaskId, how: CoreSettled) {

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use rakuda_agent::processes;
 use rakuda_core::{InvocationId, Scheduler, TaskId, total_ns};
 use rakuda_proto::Text;
-use rakuda_proto::agent::OutputStream;
+use rakuda_proto::agent::OutputDescriptor;
 use rakuda_proto::cluster::Operations;
 use rakuda_proto::front::Usage;
 use rakuda_proto::journal::{
@@ -485,9 +485,15 @@ impl Record {
     }
 
     /// A command printed something.
-    pub fn printed(&mut self, source: Source, name: &[u8], stream: OutputStream, bytes: &[u8]) {
+    pub fn printed(
+        &mut self,
+        source: Source,
+        name: &[u8],
+        descriptor: OutputDescriptor,
+        bytes: &[u8],
+    ) {
         if self.enabled {
-            self.output.push(source, name, stream, bytes);
+            self.output.push(source, name, descriptor, bytes);
         }
     }
 
