@@ -11,7 +11,7 @@ use rakuda_proto::journal::Outcome;
 use rakuda_record::Run;
 use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
-use rakuda_record::output::{Piece, Stream, take_piece};
+use rakuda_record::output::{Piece, PieceKind, take_piece};
 use rakuda_record::regular::open_regular;
 use rakuda_record::summary::outcomes::{Fate, fate};
 
@@ -92,7 +92,7 @@ pub fn follow(
             if piece.name.0 != header || attempt < first || (only && attempt != first) {
                 return Ok(());
             }
-            if piece.stream == Stream::Dropped {
+            if piece.kind == PieceKind::Dropped {
                 let bytes = piece.bytes;
                 crate::complain(&format!(
                     "rakudactl: {bytes} more bytes were printed and not kept\n"

@@ -9,7 +9,7 @@ use clap::Args;
 use rakuda_proto::Text;
 use rakuda_record::Run;
 use rakuda_record::folder::RunFolder;
-use rakuda_record::output::{Piece, Stream, read_pieces};
+use rakuda_record::output::{Piece, PieceKind, read_pieces};
 use rakuda_record::printable::shown;
 use rakuda_record::regular::open_regular;
 
@@ -99,7 +99,7 @@ impl Log {
             };
             read_pieces(log, wanted, |piece, content| {
                 printed = true;
-                if piece.stream == Stream::Dropped {
+                if piece.kind == PieceKind::Dropped {
                     crate::complain(&format!(
                         "rakudactl: {} more bytes were printed and not kept\n",
                         piece.bytes
