@@ -13,8 +13,8 @@ use clap::Args;
 use rakuda_hub::Fate;
 use rakuda_record::printable::printable;
 
+use super::base_folder::BaseFolder;
 use super::leftovers::{self, How, What};
-use super::place::Place;
 use super::{Status as Ending, UsageError};
 
 /// Hosts that are cleaned at the same time; sshd refuses more than 10 that have not logged in.
@@ -58,14 +58,14 @@ type Way = (String, Vec<String>);
 
 impl Clean {
     /// Cleans and says what was done.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Ending> {
         let what = What {
             how: if self.dry_run { How::Pretend } else { How::Remove },
             files: self.files,
-            records: place.records().ok().map(|records| records.root),
+            records: base.records().ok().map(|records| records.root),
         };
-        let ways = self.ways(place)?;
-        let ending = if self.failed { self.remove_failed(place, out)? } else { Ending::Good };
+        let ways = self.ways(base)?;
+        let ending = if self.failed { self.remove_failed(base, out)? } else { Ending::Good };
         if ways.is_empty() {
             for line in leftovers::clean(&what) {
                 writeln!(out, "{line}")?;
@@ -102,9 +102,9 @@ impl Clean {
     }
 
     /// What failed attempts have left of targets in the folder of the runs.
-    fn remove_failed(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+    fn remove_failed(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Ending> {
         let mut ending = Ending::Good;
-        let root = place.records()?.root;
+        let root = base.records()?.root;
         for (path, fate) in rakuda_hub::remove_failed_files(&root, !self.dry_run) {
             let shown = printable(path.as_os_str().as_encoded_bytes());
             match fate {
@@ -121,11 +121,11 @@ impl Clean {
     }
 
     /// All hosts that are named; how the file says that one is reached holds.
-    fn ways(&self, place: &Place) -> anyhow::Result<Vec<Way>> {
+    fn ways(&self, base: &BaseFolder) -> anyhow::Result<Vec<Way>> {
         let named = self.hosts.iter().map(|host| (host.clone(), Vec::new()));
         let mut leaders: BTreeMap<String, Vec<String>> = named.collect();
         if let Some(file) = &self.host_file {
-            let file = place.directory().join(file);
+            let file = base.directory().join(file);
             let hosts = rakuda_cluster::hosts_to_reach(&file);
             leaders.extend(hosts.map_err(|error| UsageError(error.to_string()))?);
         }

@@ -16,9 +16,9 @@ use rakuda_record::regular::open_regular;
 use rakuda_record::summary::outcomes::{Fate, fate};
 
 use super::Status;
+use super::base_folder::{BaseFolder, task_number};
 use super::feed::Follower;
 use super::log::Attempt;
-use super::place::{Place, task_number};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(200);
@@ -65,7 +65,7 @@ impl Log {
 /// Prints what the task's attempts print, those that are wanted, until nothing more can come.
 pub fn follow(
     folder: RunFolder,
-    place: &Place,
+    base: &BaseFolder,
     name: &Text,
     wanted: Option<Attempt>,
     out: &mut dyn Write,
@@ -77,7 +77,7 @@ pub fn follow(
     let (mut first, mut was_over, mut printed) = (None, false, false);
     loop {
         // Before the journal, and that before the log: what came last is in what is read last.
-        let goes_on = place.run_folder(&journal.folder().run).is_ok_and(|it| it.is_running());
+        let goes_on = base.run_folder(&journal.folder().run).is_ok_and(|it| it.is_running());
         journal.read_on()?;
         let run = &journal.live.run;
         let number = find_task(run, name);

@@ -34,7 +34,7 @@ use rakuda_proto::cluster::Operations;
 use rakuda_proto::front::Usage;
 use rakuda_proto::journal::{
     ClockStepped, FileIdentity, InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent,
-    NodeGone, NodeJoined, NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested,
+    NodeGone, NodeJoined, NodeLost, Outcome, Reason, RunStarted, TaskOutcome, StopRequested,
     TaskSettled,
 };
 use rakuda_record::folder::FOLDER;
@@ -498,13 +498,13 @@ impl Record {
     }
 
     /// A task is done with; helpers of the planner, which have no name, are not counted.
-    pub fn count_settled(&mut self, how: Settled) {
+    pub fn count_settled(&mut self, how: TaskOutcome) {
         let total = match how {
-            Settled::Executed => &mut self.totals.executed,
-            Settled::NotNeeded => &mut self.totals.not_needed,
-            Settled::Failed => &mut self.totals.failed,
-            Settled::Abandoned => &mut self.totals.abandoned,
-            Settled::NotReached => return,
+            TaskOutcome::Executed => &mut self.totals.executed,
+            TaskOutcome::NotNeeded => &mut self.totals.not_needed,
+            TaskOutcome::Failed => &mut self.totals.failed,
+            TaskOutcome::Abandoned => &mut self.totals.abandoned,
+            TaskOutcome::NotReached => return,
         };
         *total += 1;
     }
@@ -526,7 +526,7 @@ impl Record {
         names: &Names,
         id: TaskId,
         time_ns: i64,
-        how: Settled,
+        how: TaskOutcome,
         because: Vec<u32>,
     ) {
         if self.enabled {
@@ -582,7 +582,7 @@ impl Record {
             if self.definitions.tasks_defined() >= end {
                 break;
             }
-            self.task_settled(scheduler, names, id, time_ns, Settled::NotReached, Vec::new());
+            self.task_settled(scheduler, names, id, time_ns, TaskOutcome::NotReached, Vec::new());
         }
     }
 
