@@ -54,7 +54,7 @@ pub struct Clean {
 }
 
 /// A host, and the hosts that ssh is called for until it is there: leaders, and at last itself.
-type Way = (String, Vec<String>);
+type HostRoute = (String, Vec<String>);
 
 impl Clean {
     /// Cleans and says what was done.
@@ -64,9 +64,9 @@ impl Clean {
             files: self.files,
             records: base.records().ok().map(|records| records.root),
         };
-        let ways = self.ways(base)?;
+        let routes = self.routes(base)?;
         let ending = if self.failed { self.remove_failed(base, out)? } else { Ending::Good };
-        if ways.is_empty() {
+        if routes.is_empty() {
             for line in leftovers::clean(&what) {
                 writeln!(out, "{line}")?;
             }
@@ -74,12 +74,12 @@ impl Clean {
         }
         let program = rakuda_cluster::program_name().map_err(anyhow::Error::msg)?;
         let mut ending = ending;
-        for some in ways.chunks(AT_A_TIME) {
+        for some in routes.chunks(AT_A_TIME) {
             let cleaned: Vec<_> = std::thread::scope(|scope| {
                 let (program, what) = (program.as_str(), &what);
-                let start = |way: &Way| {
-                    let way = way.clone();
-                    scope.spawn(move || self.clean_host(&way, program, what))
+                let start = |route: &HostRoute| {
+                    let route = route.clone();
+                    scope.spawn(move || self.clean_host(&route, program, what))
                 };
                 let threads: Vec<_> = some.iter().map(start).collect();
                 threads.into_iter().map(|thread| thread.join().expect("it only waits")).collect()
@@ -121,7 +121,7 @@ impl Clean {
     }
 
     /// All hosts that are named; how the file says that one is reached holds.
-    fn ways(&self, base: &BaseFolder) -> anyhow::Result<Vec<Way>> {
+    fn routes(&self, base: &BaseFolder) -> anyhow::Result<Vec<HostRoute>> {
         let named = self.hosts.iter().map(|host| (host.clone(), Vec::new()));
         let mut leaders: BTreeMap<String, Vec<String>> = named.collect();
         if let Some(file) = &self.host_file {
@@ -132,25 +132,25 @@ impl Clean {
         if let Some(host) = leaders.keys().find(|host| host.starts_with('-') || host.is_empty()) {
             return Err(UsageError(format!("'{host}' is no name of a host")).into());
         }
-        let ways = leaders.into_iter().map(|(host, mut way)| {
-            way.retain(|leader| !is_this_machine(leader) && *leader != host);
-            way.push(host.clone());
-            (host, way)
+        let routes = leaders.into_iter().map(|(host, mut route)| {
+            route.retain(|leader| !is_this_machine(leader) && *leader != host);
+            route.push(host.clone());
+            (host, route)
         });
-        Ok(ways.collect())
+        Ok(routes.collect())
     }
 
     fn clean_host(
         &self,
-        (host, way): &Way,
+        (host, route): &HostRoute,
         program: &str,
         what: &What,
     ) -> Result<Vec<String>, String> {
         if is_this_machine(host) {
             return Ok(leftovers::clean(what));
         }
-        let asked = self.ask_over_ssh(way, script(program, what));
-        asked.map_err(|error| format!("{error:#}"))?.map_err(|why| match way.as_slice() {
+        let asked = self.ask_over_ssh(route, script(program, what));
+        asked.map_err(|error| format!("{error:#}"))?.map_err(|why| match route.as_slice() {
             [.., leader, _] => format!("{why} (through its leader {leader})"),
             _ => why,
         })
@@ -162,10 +162,10 @@ impl Clean {
     )]
     fn ask_over_ssh(
         &self,
-        way: &[String],
+        route: &[String],
         script: String,
     ) -> anyhow::Result<Result<Vec<String>, String>> {
-        let (first, beyond) = way.split_first().context("no host")?;
+        let (first, beyond) = route.split_first().context("no host")?;
         let script = beyond.iter().rev().fold(script, |script, host| self.pass_on(host, &script));
         let mut ssh = Command::new("ssh");
         ssh.args(self.ssh_words(first)).stdin(Stdio::piped());

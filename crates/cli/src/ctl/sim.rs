@@ -154,7 +154,7 @@ pub struct Sim {
 
 /// What `--json` prints for one combination.
 #[derive(Serialize)]
-struct Line<'a> {
+struct CellLine<'a> {
     #[serde(flatten)]
     result: &'a CellResult,
     /// For each program how many of its tasks ran, with `--curve`.
@@ -226,7 +226,7 @@ impl Sim {
                 let step_ns = self.curve.map(|seconds| seconds * SECOND_NS);
                 let running =
                     step_ns.map(|step_ns| running_tasks(&workload, &result.outcome, step_ns));
-                serde_json::to_writer(&mut *out, &Line { result: &result, running })?;
+                serde_json::to_writer(&mut *out, &CellLine { result: &result, running })?;
                 writeln!(out)?;
             } else {
                 print(&result, out)?;

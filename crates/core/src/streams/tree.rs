@@ -21,7 +21,7 @@ pub enum PlaceEnd {
 
 /// A stream on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StreamPlace {
     /// Which host.
     pub node: NodeId,
     /// What comes in.
@@ -34,7 +34,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// In the order in which bytes pass them, where one is before another.
-    pub places: Vec<Place>,
+    pub places: Vec<StreamPlace>,
     /// Each message is copied over each that leads down once; over one that leads up, if it was written above it.
     pub edges: Vec<Hop>,
 }
@@ -116,7 +116,7 @@ pub fn tree_by_group(
 
 /// Places while they are filled.
 struct Places {
-    all: Vec<Place>,
+    all: Vec<StreamPlace>,
     up: BTreeMap<NodeId, usize>,
     down: BTreeMap<NodeId, usize>,
 }
@@ -124,7 +124,7 @@ struct Places {
 impl Places {
     fn new(meeting: NodeId, up: &[Hop], down: &[Hop]) -> Self {
         let mut places = Self { all: Vec::new(), up: BTreeMap::new(), down: BTreeMap::new() };
-        let place = |node| Place { node, writers: Vec::new(), readers: Vec::new() };
+        let place = |node| StreamPlace { node, writers: Vec::new(), readers: Vec::new() };
         for node in up.iter().map(|hop| hop.from) {
             places.up.entry(node).or_insert_with(|| {
                 places.all.push(place(node));
@@ -143,11 +143,11 @@ impl Places {
         places
     }
 
-    fn up(&mut self, node: NodeId) -> &mut Place {
+    fn up(&mut self, node: NodeId) -> &mut StreamPlace {
         &mut self.all[self.up[&node]]
     }
 
-    fn down(&mut self, node: NodeId) -> &mut Place {
+    fn down(&mut self, node: NodeId) -> &mut StreamPlace {
         &mut self.all[self.down[&node]]
     }
 }
