@@ -357,7 +357,7 @@ impl Hub {
             return;
         }
         let wanted = std::mem::take(&mut self.facts_wanted);
-        self.doubt_targets(&wanted);
+        self.suspect_targets(&wanted);
         for (id, seen) in facts::identities(&self.names, &wanted, &self.directory_now()) {
             let mut fact = facts::fact_of(seen, Places::Unknown);
             if seen.is_none() && self.staging.is_none() && !self.moved {

@@ -9,7 +9,7 @@ use rakuda_proto::agent::{CommandId, OutputDescriptor};
 use rakuda_proto::front::{ActionOutcome, CommandOptions, Program};
 use rakuda_proto::journal::{
     ClockStepped, CommandEnvironment, FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome,
-    RunStarted, TaskOutcome, TargetFate, TaskBlamed, TaskReopened,
+    RunStarted, TargetFate, TaskBlamed, TaskOutcome, TaskReopened,
 };
 
 use crate::HubError;

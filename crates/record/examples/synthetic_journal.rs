@@ -20,7 +20,7 @@ use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileIdentity, InvocationEnded,
     InvocationStarted, JOURNAL_VERSION, JournalEvent, NodeJoined, Outcome, Reason, ReasonKind,
-    RuleDefined, RunEnded, RunOutcome, RunStarted, TaskOutcome, TargetFate, TaskDefined, TaskKind,
+    RuleDefined, RunEnded, RunOutcome, RunStarted, TargetFate, TaskDefined, TaskKind, TaskOutcome,
     TaskSettled,
 };
 use rakuda_record::history::{DurationTable, KnownRule, RunSummary};

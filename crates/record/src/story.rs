@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    CommandEnded, CommandEnvironment, FileStaged, NodeChosen, Outcome, Reason, RunOutcome, TaskOutcome,
-    TargetFate, TaskKind,
+    CommandEnded, CommandEnvironment, FileStaged, NodeChosen, Outcome, Reason, RunOutcome,
+    TargetFate, TaskKind, TaskOutcome,
 };
 
 use crate::run::{Attempt, Loss, Run, Task};

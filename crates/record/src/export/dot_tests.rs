@@ -3,7 +3,9 @@
 use super::super::samples::{Builder, everything, task, with_streams};
 use super::*;
 use crate::history::pattern_of;
-use rakuda_proto::journal::{JournalEvent, Outcome, RuleDefined, RunOutcome, TaskOutcome, TaskSettled};
+use rakuda_proto::journal::{
+    JournalEvent, Outcome, RuleDefined, RunOutcome, TaskOutcome, TaskSettled,
+};
 
 fn drawn(of: Of) -> (String, usize) {
     let mut bytes = Vec::new();

@@ -159,7 +159,9 @@ fn case<'a>(run: &Run, task: &'a Task) -> Option<Case<'a>> {
                 Verdict::Bad("failure", "its prerequisites could not be made".into())
             }
             TaskOutcome::Abandoned => Verdict::Bad("skipped", because(run, &settled.because)),
-            TaskOutcome::NotReached => Verdict::Bad("skipped", "the run ended before its turn".into()),
+            TaskOutcome::NotReached => {
+                Verdict::Bad("skipped", "the run ended before its turn".into())
+            }
             TaskOutcome::Executed | TaskOutcome::NotNeeded => return None,
         };
         return Some(Case { task, took_ns: 0, verdict });

@@ -8,7 +8,7 @@ use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandEnvironment, CommandStarted, FileIdentity,
     JournalEvent, NodeJoined, Outcome, Reason, ReasonKind, RuleDefined, RunEnded, RunOutcome,
-    RunStarted, TaskOutcome, StreamNote, StreamsEnded, StreamsOpened, TaskDefined, TaskKind,
+    RunStarted, StreamNote, StreamsEnded, StreamsOpened, TaskDefined, TaskKind, TaskOutcome,
     TaskSettled,
 };
 use rakuda_proto::streams::{EndAccount, RecordForm, StreamAccount, StreamEnd};

@@ -205,7 +205,8 @@ fn executed(run: &Run) -> usize {
         let done = |attempt: &&crate::run::Attempt| {
             attempt.ended.as_ref().is_some_and(|ended| ended.outcome == Outcome::Done)
         };
-        let stands = task.settled.as_ref().is_some_and(|settled| settled.how == TaskOutcome::Executed);
+        let stands =
+            task.settled.as_ref().is_some_and(|settled| settled.how == TaskOutcome::Executed);
         task.attempts.iter().filter(done).count() + usize::from(stands)
     };
     run.tasks.iter().flatten().map(|task| of_task(task)).sum()
