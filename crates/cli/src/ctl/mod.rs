@@ -91,12 +91,12 @@ struct Ctl {
     directory: Option<PathBuf>,
 
     #[command(subcommand)]
-    question: Question,
+    question: CtlQuestion,
 }
 
 /// The subcommands, in the order of the manual page; `--help` has them in groups ([`overview`]).
 #[derive(Subcommand)]
-enum Question {
+enum CtlQuestion {
     Runs(runs::Runs),
     Story(story::Story),
     Log(log::Log),
@@ -117,7 +117,7 @@ enum Question {
     Clean(clean::Clean),
 }
 
-impl Question {
+impl CtlQuestion {
     fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         match self {
             Self::Runs(runs) => runs.answer(base, out),
