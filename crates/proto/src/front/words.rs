@@ -1,5 +1,5 @@
-//! Kinds and choices of the protocol: enums here, words on the wire. A task's kind and flags are numbers there, because a
-//! run sends them for each of its tasks, and a descriptor is the kernel's number.
+//! Kinds and choices of the protocol: enums here, words on the wire. A task's kind and flags are numbers there, because
+//! a run sends them for each of its tasks, and a descriptor is the kernel's number.
 //!
 //! A word, or a number, that stands for nothing is an error that names it. The words of the user's choices are those of
 //! the command line and of the record.
