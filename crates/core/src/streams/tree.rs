@@ -94,7 +94,7 @@ pub fn tree_by_group(
     };
     let up = hops_of_merge_by_group(groups, &ways.relayed, &hosts(writers), meeting);
     let down = hops_by_group(groups, &ways.relayed, meeting, &hosts(readers));
-    let mut places = Places::new(meeting, &up, &down);
+    let mut places = StreamPlaces::new(meeting, &up, &down);
     for (index, hop) in up.iter().enumerate() {
         places.up(hop.from).readers.push(PlaceEnd::Edge(index));
         places.up(hop.to).writers.push(PlaceEnd::Edge(index));
@@ -115,13 +115,13 @@ pub fn tree_by_group(
 }
 
 /// Places while they are filled.
-struct Places {
+struct StreamPlaces {
     all: Vec<StreamPlace>,
     up: BTreeMap<NodeId, usize>,
     down: BTreeMap<NodeId, usize>,
 }
 
-impl Places {
+impl StreamPlaces {
     fn new(meeting: NodeId, up: &[Hop], down: &[Hop]) -> Self {
         let mut places = Self { all: Vec::new(), up: BTreeMap::new(), down: BTreeMap::new() };
         let place = |node| StreamPlace { node, writers: Vec::new(), readers: Vec::new() };
