@@ -53,7 +53,7 @@ struct Shared {
 
 /// How commands are held to their bounds here.
 #[derive(Default)]
-enum Way {
+enum Enforcement {
     /// There was no bounded command yet.
     #[default]
     Unknown,
@@ -64,7 +64,7 @@ enum Way {
 /// All commands that are bounded. The thread begins with the first of them that is watched.
 #[derive(Default)]
 pub(crate) struct Bounds {
-    way: Way,
+    enforcement: Enforcement,
     /// With their bounds.
     grouped: BTreeMap<CommandId, (MemoryGroup, u64)>,
     shared: Option<Arc<Shared>>,
@@ -84,14 +84,14 @@ impl Bounds {
         command: CommandId,
         bytes_max: u64,
     ) -> (Option<MemoryGroup>, Option<Said>) {
-        let first = matches!(self.way, Way::Unknown);
+        let first = matches!(self.enforcement, Enforcement::Unknown);
         if first {
             match MemoryGroups::prepare(Path::new("/")) {
-                Ok(groups) => self.way = Way::Groups(groups),
+                Ok(groups) => self.enforcement = Enforcement::Groups(groups),
                 Err(why) => return (None, Some(self.only_watch(&why))),
             }
         }
-        let Way::Groups(groups) = &mut self.way else { return (None, None) };
+        let Enforcement::Groups(groups) = &mut self.enforcement else { return (None, None) };
         match groups.make(command, bytes_max) {
             Ok(group) => (Some(group), first.then_some(Said::Groups)),
             Err(why) => (None, Some(self.only_watch(&why))),
@@ -99,13 +99,13 @@ impl Bounds {
     }
 
     fn only_watch(&mut self, why: &NoGroups) -> Said {
-        self.way = Way::Watch;
+        self.enforcement = Enforcement::Watch;
         Said::Watch(why.to_string())
     }
 
     /// It was not started.
     pub fn give_back(&mut self, group: Option<MemoryGroup>) {
-        if let (Some(group), Way::Groups(groups)) = (group, &mut self.way) {
+        if let (Some(group), Enforcement::Groups(groups)) = (group, &mut self.enforcement) {
             groups.give_back(group);
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rakuda_core::Prepared;
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream, RoundStop};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputDescriptor, RoundStop};
 use rakuda_proto::front::{CommandOptions, Program, Usage};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
@@ -538,16 +538,16 @@ impl Inner {
 
     fn pass_on(&self, watched: &Watched, collected: &mut Collected) {
         if !watched.capture {
-            self.report_output(watched.command, OutputStream::Stdout, &mut collected.stdout);
+            self.report_output(watched.command, OutputDescriptor::Stdout, &mut collected.stdout);
         }
-        self.report_output(watched.command, OutputStream::Stderr, &mut collected.stderr);
+        self.report_output(watched.command, OutputDescriptor::Stderr, &mut collected.stderr);
     }
 
-    fn report_output(&self, command: CommandId, stream: OutputStream, bytes: &mut Vec<u8>) {
+    fn report_output(&self, command: CommandId, descriptor: OutputDescriptor, bytes: &mut Vec<u8>) {
         if !bytes.is_empty() {
             let bytes = std::mem::take(bytes);
             // The hub is gone only when the run is over; then nobody wants the output.
-            let _ = self.events.send(AgentEvent::OutputWritten { command, stream, bytes });
+            let _ = self.events.send(AgentEvent::OutputWritten { command, descriptor, bytes });
         }
     }
 
@@ -629,8 +629,8 @@ impl Inner {
                 () = pipes.stdout.read(&mut collected.stdout), if !stdout_ended => {}
                 () = pipes.stderr.read(&mut collected.stderr), if !stderr_ended => {}
             }
-            self.report_output(command, OutputStream::Stdout, &mut collected.stdout);
-            self.report_output(command, OutputStream::Stderr, &mut collected.stderr);
+            self.report_output(command, OutputDescriptor::Stdout, &mut collected.stdout);
+            self.report_output(command, OutputDescriptor::Stderr, &mut collected.stderr);
         }
         let _ = self.events.send(AgentEvent::OutputEnded { command });
     }

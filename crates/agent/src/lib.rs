@@ -5,6 +5,7 @@
 
 mod bounds;
 pub mod clock;
+mod command_thread;
 mod commands;
 pub mod cores;
 pub mod files;
@@ -43,7 +44,6 @@ mod streams;
 pub mod supervisor;
 pub mod trees;
 pub mod visibility;
-mod worker;
 
 pub use commands::{Agent, AgentConfig, StdinSource};
 pub use helper::{Helper, HelperProcess};

@@ -1,8 +1,8 @@
 //! An agent elsewhere: the agent of this process, served over a link to the hub.
 //!
-//! Requests come in, events go out; what is done about them is the worker's, on a thread of its
-//! own. When the link is lost, or this process is told to go, all commands end within the time that
-//! the hub has set. It does not know how connections are made, nor what tasks are.
+//! Requests come in, events go out; a thread of its own (`command_thread`) does what they ask for.
+//! When the link is lost, or this process is told to go, all commands end within the time that the
+//! hub has set. It does not know how connections are made, nor what tasks are.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -20,12 +20,12 @@ use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, Operations, ToA
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 
+use crate::command_thread::CommandThread;
 use crate::files::{self, OwnFolderError};
 use crate::informing::{Inform, Sampled};
 use crate::providers::ExternalProvider;
 use crate::run_folder::RunFolder;
 use crate::shutdown::Shutdown;
-use crate::worker::Worker;
 use crate::{clock, cores, memory, operations, orphans, processes, residency, trees};
 
 /// Captured output that goes over a link; the rest of its message is small.
@@ -216,7 +216,7 @@ async fn told_to_end() -> &'static str {
 
 struct Remote {
     link: Rc<AgentLink>,
-    worker: Worker,
+    commands: CommandThread,
     inform: Rc<dyn Inform>,
     settings: AgentSettings,
     mark: String,
@@ -239,7 +239,8 @@ impl Remote {
         let (event_sender, events) = channel(EVENTS_MAX);
         let (answer_sender, answers) = unbounded_channel();
         let directory = Text(folder.path.as_os_str().as_bytes().to_vec());
-        let worker = Worker::start(folder, &settings, mark, event_sender, answer_sender).await?;
+        let commands =
+            CommandThread::start(folder, &settings, mark, event_sender, answer_sender).await?;
         link.send(&FromAgent::Ready { directory });
         let going = Rc::<Shutdown>::default();
         tokio::task::spawn_local(forward_events(events, Rc::clone(&link), Rc::clone(&going)));
@@ -248,7 +249,7 @@ impl Remote {
         // No command has been started yet.
         let own = trees::all_below();
         let mark = mark.to_owned();
-        Ok(Self { link, worker, inform, settings, mark, going, own, ending_all })
+        Ok(Self { link, commands, inform, settings, mark, going, own, ending_all })
     }
 
     /// Connection after connection, until no more can be had.
@@ -276,7 +277,7 @@ impl Remote {
     /// Whether no command runs, nor anything that the hub wants ended. What a file system holds up may.
     async fn is_done(&self) -> bool {
         !self.ending_all.get()
-            && tokio::time::timeout(BYE_LIMIT, self.worker.unreported()).await == Ok(0)
+            && tokio::time::timeout(BYE_LIMIT, self.commands.unreported()).await == Ok(0)
     }
 
     /// Does what the hub asks.
@@ -291,7 +292,7 @@ impl Remote {
             self.going.on_signal_of_hub();
         }
         match message {
-            ToAgent::PauseOutput { paused } => self.worker.pause_output(paused),
+            ToAgent::PauseOutput { paused } => self.commands.pause_output(paused),
             ToAgent::EndAll => self.end_all(),
             ToAgent::Sample { period_ms, providers, folders } => {
                 let link = Rc::clone(&self.link);
@@ -308,14 +309,14 @@ impl Remote {
                 let (files, operations) = (Vec::new(), Operations::default());
                 self.link.send(&FromAgent::Looked { question, files, operations });
             }
-            message => self.worker.take(message),
+            message => self.commands.take(message),
         }
     }
 
-    /// Kills all that is below this process, whatever started it, and says so. The worker is not
+    /// Kills all that is below this process, whatever started it, and says so. The thread of commands is not
     /// asked: a file system may hold it up.
     fn end_all(&self) {
-        self.worker.end();
+        self.commands.end();
         self.inform.end();
         self.ending_all.set(true);
         let (own, link, ending_all) =
@@ -331,17 +332,17 @@ impl Remote {
 
     /// Ends all commands: gently first, then for good.
     async fn end_commands(&self) {
-        self.worker.end();
+        self.commands.end();
         let orphan_ms = self.settings.orphan_ms.saturating_sub(self.settings.silence_ms);
         let grace = Duration::from_millis(u64::from(GRACE_MS.min(orphan_ms / 2)));
         let all_gone = async {
-            self.worker.signal_all(libc::SIGTERM).await;
-            while self.worker.signal_all(0).await > 0 {
+            self.commands.signal_all(libc::SIGTERM).await;
+            while self.commands.signal_all(0).await > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
         let _ = tokio::time::timeout(grace, all_gone).await;
-        let _ = tokio::time::timeout(KILL_LIMIT, self.worker.signal_all(libc::SIGKILL)).await;
+        let _ = tokio::time::timeout(KILL_LIMIT, self.commands.signal_all(libc::SIGKILL)).await;
         // What left its group, or cannot be signalled since a file system hangs. The guard does it
         // once more, unless it is gone.
         let own = self.own.clone();
@@ -392,7 +393,7 @@ pub(crate) fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString
     variables
 }
 
-/// Passes on what commands do; takes nothing from the worker while the link is full.
+/// Passes on what commands do; takes nothing from the thread of commands while the link is full.
 async fn forward_events(
     mut events: Receiver<AgentEvent>,
     link: Rc<AgentLink>,

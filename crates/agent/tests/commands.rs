@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rakuda_agent::{Agent, AgentConfig, StdinSource};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream, RoundStop};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputDescriptor, RoundStop};
 use rakuda_proto::front::{
     CommandOptions, GateChoice, GateKind, GateOptions, Program, RedirectTarget,
 };
@@ -69,11 +69,11 @@ async fn outcome_of(
     let mut outcome = Outcome::default();
     loop {
         match events.recv().await.unwrap() {
-            AgentEvent::OutputWritten { stream, bytes, .. } => {
+            AgentEvent::OutputWritten { descriptor, bytes, .. } => {
                 let text = String::from_utf8(bytes).unwrap();
-                match stream {
-                    OutputStream::Stdout => outcome.stdout += &text,
-                    OutputStream::Stderr => outcome.stderr += &text,
+                match descriptor {
+                    OutputDescriptor::Stdout => outcome.stdout += &text,
+                    OutputDescriptor::Stderr => outcome.stderr += &text,
                 }
             }
             AgentEvent::CommandExited { status, captured, error, .. } => {

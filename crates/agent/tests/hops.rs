@@ -173,7 +173,7 @@ impl Side {
 
 /// How the two are joined.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Transport {
     Tcp,
     Socket,
 }
@@ -201,12 +201,12 @@ fn with_two<F: Future<Output = ()>>(name: &str, test: impl FnOnce(Side, Side, Pa
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-async fn join(way: Way, writer: &mut Side, reader: &mut Side) {
-    join_with(way, [0, 0], writer, reader).await;
+async fn join(transport: Transport, writer: &mut Side, reader: &mut Side) {
+    join_with(transport, [0, 0], writer, reader).await;
 }
 
 /// With these windows of the stream at the writer's and at the reader's host.
-async fn join_with(way: Way, windows: [u64; 2], writer: &mut Side, reader: &mut Side) {
+async fn join_with(transport: Transport, windows: [u64; 2], writer: &mut Side, reader: &mut Side) {
     let authority = Authority::new().unwrap();
     let of = |window, plan| StreamPlan { window, ..plan };
     let writing = plan(StreamEnd::Task(WRITER), StreamEnd::Hop(0));
@@ -214,7 +214,7 @@ async fn join_with(way: Way, windows: [u64; 2], writer: &mut Side, reader: &mut 
     let reading = plan(StreamEnd::Hop(0), StreamEnd::Task(READER));
     reader.open(&authority, of(windows[1], reading));
     let (one, other) = (writer.door().await, reader.door().await);
-    if way == Way::Tcp {
+    if transport == Transport::Tcp {
         let port = other.0[0].to_display().rsplit_once(':').unwrap().1.to_owned();
         return writer.dial(0, Text::from(format!("127.0.0.1:{port}")));
     }
@@ -237,9 +237,9 @@ async fn join_with(way: Way, windows: [u64; 2], writer: &mut Side, reader: &mut 
 
 #[test]
 fn what_is_written_on_one_host_is_read_on_another() {
-    for way in [Way::Tcp, Way::Socket] {
+    for transport in [Transport::Tcp, Transport::Socket] {
         with_two("all", |mut writer, mut reader, folder| async move {
-            join(way, &mut writer, &mut reader).await;
+            join(transport, &mut writer, &mut reader).await;
             reader.start("cat > all");
             writer.start("seq 700000");
             let (sent, got) = tokio::join!(writer.finish(), reader.finish());
@@ -260,7 +260,7 @@ fn what_is_written_on_one_host_is_read_on_another() {
 #[test]
 fn a_reader_elsewhere_that_leaves_ends_the_writer_well() {
     with_two("early", |mut writer, mut reader, folder| async move {
-        join(Way::Tcp, &mut writer, &mut reader).await;
+        join(Transport::Tcp, &mut writer, &mut reader).await;
         reader.start("head -n 3 > three");
         writer.start("yes");
         let (sent, got) = tokio::join!(writer.finish(), reader.finish());
@@ -277,7 +277,7 @@ fn a_reader_elsewhere_that_leaves_ends_the_writer_well() {
 #[test]
 fn a_reader_elsewhere_may_leave_when_the_writer_has_ended() {
     with_two("late", |mut writer, mut reader, folder| async move {
-        join_with(Way::Tcp, [64 << 20, 2 << 20], &mut writer, &mut reader).await;
+        join_with(Transport::Tcp, [64 << 20, 2 << 20], &mut writer, &mut reader).await;
         reader.start("while [ ! -e go ]; do sleep 0.02; done; head -n 1 > one");
         writer.connected(0).await;
         writer.start("seq 370000; touch written");
@@ -300,7 +300,7 @@ fn a_reader_elsewhere_may_leave_when_the_writer_has_ended() {
 #[test]
 fn a_connection_that_is_lost_is_a_fault_and_no_end() {
     with_two("lost", |mut writer, mut reader, folder| async move {
-        join(Way::Tcp, &mut writer, &mut reader).await;
+        join(Transport::Tcp, &mut writer, &mut reader).await;
         reader.start("cat > all; echo end > end");
         writer.start("seq 10; exec sleep 1000");
         writer.connected(0).await;
@@ -342,7 +342,7 @@ fn check_all(folder: &std::path::Path) {
 #[test]
 fn a_stream_that_changes_to_another_edge_loses_nothing() {
     with_two("reroute", |mut writer, mut reader, folder| async move {
-        join(Way::Tcp, &mut writer, &mut reader).await;
+        join(Transport::Tcp, &mut writer, &mut reader).await;
         reader.start("cat > all");
         writer.start(IN_TWO_HALVES);
         writer.connected(0).await;
@@ -369,7 +369,7 @@ fn a_stream_that_changes_to_another_edge_loses_nothing() {
 #[test]
 fn a_change_that_comes_to_nothing_leaves_all_as_it_was() {
     with_two("keep", |mut writer, mut reader, folder| async move {
-        join(Way::Tcp, &mut writer, &mut reader).await;
+        join(Transport::Tcp, &mut writer, &mut reader).await;
         reader.start("cat > all");
         writer.start(IN_TWO_HALVES);
         writer.connected(0).await;

@@ -33,7 +33,7 @@ const THREADS_MAX: usize = 32;
 
 /// Starts the agent and waits for its end. `None`: the words are wrong.
 pub fn guard(words: &[&str]) -> anyhow::Result<Option<u8>> {
-    if Way::new(words).is_none() {
+    if HubTransport::new(words).is_none() {
         return Ok(None);
     }
     processes::set_name(processes::GUARD_NAME);
@@ -62,7 +62,7 @@ pub fn guard(words: &[&str]) -> anyhow::Result<Option<u8>> {
 
 /// The agent itself.
 pub fn run(guard: i32, words: &[&str]) -> anyhow::Result<Option<u8>> {
-    let Some(way) = Way::new(words) else { return Ok(None) };
+    let Some(transport) = HubTransport::new(words) else { return Ok(None) };
     processes::set_name("rakuda-agent");
     if !processes::die_with_parent(guard, libc::SIGTERM) {
         anyhow::bail!("find the guard that started this process");
@@ -75,7 +75,7 @@ pub fn run(guard: i32, words: &[&str]) -> anyhow::Result<Option<u8>> {
         .build()
         .context("start the runtime")?;
     let local = tokio::task::LocalSet::new();
-    let ending = local.block_on(&runtime, way.serve(&mark));
+    let ending = local.block_on(&runtime, transport.serve(&mark));
     // A thread that looks at a file on a server that hangs is not waited for.
     runtime.shutdown_background();
     private_mount::remove(&mark);
@@ -89,7 +89,7 @@ pub fn run(guard: i32, words: &[&str]) -> anyhow::Result<Option<u8>> {
 }
 
 /// How the agent meets its hub.
-enum Way {
+enum HubTransport {
     Stdio,
     /// Where, and the file with the credentials (`-`: stdin).
     Tcp(String, String),
@@ -97,7 +97,7 @@ enum Way {
     Join(String, SaidOfNode),
 }
 
-impl Way {
+impl HubTransport {
     fn new(words: &[&str]) -> Option<Self> {
         match words {
             ["--stdio"] => Some(Self::Stdio),

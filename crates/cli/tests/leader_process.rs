@@ -214,9 +214,9 @@ impl Drop for Hub {
 }
 
 /// Says when a report was dealt with.
-struct Settled(LinkHandle);
+struct SettleOnDrop(LinkHandle);
 
-impl Drop for Settled {
+impl Drop for SettleOnDrop {
     fn drop(&mut self) {
         self.0.settle_state();
     }
@@ -263,7 +263,7 @@ fn what_agents_tell_of_their_nodes_comes_in_reports_of_the_leader_and_the_rest_a
                 .await;
             leader.events.borrow_mut().clear();
             reports += 1;
-            let settled: Rc<dyn Any> = Rc::new(Settled(leader.link.clone()));
+            let settled: Rc<dyn Any> = Rc::new(SettleOnDrop(leader.link.clone()));
             for state in group::read_report(&report).unwrap().states {
                 let member = state.member as usize;
                 let link = &agents[member].link;

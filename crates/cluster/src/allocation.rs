@@ -22,7 +22,7 @@ const JOB_IS_OVER: [&str; 3] =
 
 /// An allocation.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct SlurmJob {
     pub id: String,
     /// The nodes' names.
     pub nodes: Vec<String>,
@@ -36,7 +36,7 @@ pub(crate) struct Job {
 
 /// Agents in one allocation.
 pub(crate) struct Allocation {
-    job: Job,
+    job: SlurmJob,
     /// Where the agents of each node are waited for.
     slots: BTreeMap<String, UnboundedSender<Coming>>,
     /// Nodes whose agent is waited for, and the step that is to start it.
@@ -55,7 +55,7 @@ pub(crate) struct Allocation {
 
 impl Allocation {
     /// Makes its nodes known and starts their agents, until the lives of all are over. `Err`: why there is none.
-    pub async fn begin(search: &Rc<Search>, job: Job) -> Result<(), String> {
+    pub async fn begin(search: &Rc<Search>, job: SlurmJob) -> Result<(), String> {
         let listener = search.listener(job.nodes.first().map(String::as_str)).await?;
         let (invitation, mut dial_ins) = listener.invite()?;
         let programs = search.launcher.programs().await?;

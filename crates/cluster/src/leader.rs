@@ -1,4 +1,4 @@
-//! The leader of a host group, on its host: the hub asks it for streams, and each leads to a
+//! The leader of a host group, on its host: the hub asks it for channels, and each leads to a
 //! program that the leader starts on a host of its group, with its own ssh, or on its own host.
 //!
 //! Links are between the hub and the agents, and it passes their frames on as they are, but for two
@@ -31,12 +31,12 @@ use tokio::time::Instant;
 use crate::program::Depot;
 use crate::ssh::{self, LaunchError, Launched};
 
-/// The hub has so long to say where a stream is to lead.
+/// The hub has so long to say where a channel is to lead.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 /// After a program's end its ssh has so long to say why.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// After the hub has closed a stream its program has so long to end.
+/// After the hub has closed a channel its program has so long to end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// What agents tell of their nodes within this time goes to the hub together.
 const REPORT_DELAY: Duration = Duration::from_millis(50);
@@ -53,16 +53,16 @@ const PASSED_BYTES: usize = 16 << 10;
 /// Leads until the hub ends that, or the connection to it does; says why. Must run inside a `tokio::task::LocalSet`.
 pub async fn lead(reader: Reader, writer: Writer) -> String {
     let leader = Rc::new(Leader::new());
-    let (sender, mut streams) = mpsc::unbounded_channel();
-    let connection = mux::accept(reader, writer, move |stream| drop(sender.send(stream)));
+    let (sender, mut channels) = mpsc::unbounded_channel();
+    let connection = mux::accept(reader, writer, move |channel| drop(sender.send(channel)));
     tokio::pin!(connection);
     loop {
         tokio::select! {
             why = &mut connection => return why,
             () = leader.over.notified() => return leader.why.take(),
-            Some(stream) = streams.recv() => {
+            Some(channel) = channels.recv() => {
                 let leader = Rc::clone(&leader);
-                tokio::task::spawn_local(leader.answer(stream));
+                tokio::task::spawn_local(leader.answer(channel));
             }
         }
     }
@@ -151,9 +151,9 @@ impl Leader {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Serves one stream. Whatever is wrong with it ends it, and nothing else.
-    async fn answer(self: Rc<Self>, stream: mux::Stream) {
-        let (mut reader, mut writer) = tokio::io::split(stream);
+    /// Serves one channel. Whatever is wrong with it ends it, and nothing else.
+    async fn answer(self: Rc<Self>, channel: mux::Channel) {
+        let (mut reader, mut writer) = tokio::io::split(channel);
         let call = tokio::time::timeout(CALL_LIMIT, relay::read_call(&mut reader)).await;
         let (host, options, role, member) = match call {
             Ok(Ok(Call::Start { host, ssh_options, role, member })) => {
@@ -219,8 +219,8 @@ impl StateSource for Leader {
 /// nothing more to say. Gives back why that was.
 async fn serve_own_link(
     leader: &Rc<Leader>,
-    reader: ReadHalf<mux::Stream>,
-    mut writer: WriteHalf<mux::Stream>,
+    reader: ReadHalf<mux::Channel>,
+    mut writer: WriteHalf<mux::Channel>,
 ) -> String {
     let session = rakuda_agent::processes::random();
     let identity =
@@ -267,12 +267,12 @@ async fn beat(leader: &Leader, link: &AgentLink, period: Duration) -> Infallible
     }
 }
 
-/// Passes bytes on in both directions until the program, or the hub, has ended the stream.
+/// Passes bytes on in both directions until the program, or the hub, has ended the channel.
 async fn pass_on(
     launched: Launched,
     member: Option<Member>,
-    mut from_hub: ReadHalf<mux::Stream>,
-    to_hub: &mut WriteHalf<mux::Stream>,
+    mut from_hub: ReadHalf<mux::Channel>,
+    to_hub: &mut WriteHalf<mux::Channel>,
 ) -> std::io::Result<()> {
     let Launched { mut reader, mut writer, ssh } = launched;
     relay::say_started(to_hub).await?;
@@ -306,7 +306,7 @@ async fn pass_on(
 async fn pass_up(
     member: &Member,
     from_agent: &mut (impl AsyncRead + Unpin),
-    to_hub: &mut WriteHalf<mux::Stream>,
+    to_hub: &mut WriteHalf<mux::Channel>,
 ) -> std::io::Result<()> {
     let mut sieve = Sieve::upwards();
     let (mut buffer, mut passed, mut states) = (vec![0; PASSED_BYTES], Vec::new(), Vec::new());
@@ -323,10 +323,10 @@ async fn pass_up(
     }
 }
 
-/// What the hub says to an agent, and what the leader does, until the hub has ended the stream.
+/// What the hub says to an agent, and what the leader does, until the hub has ended the channel.
 async fn pass_down(
     member: &Member,
-    from_hub: &mut ReadHalf<mux::Stream>,
+    from_hub: &mut ReadHalf<mux::Channel>,
     to_agent: &mut (impl AsyncWrite + Unpin),
 ) -> std::io::Result<()> {
     let mut sieve = Sieve::downwards();

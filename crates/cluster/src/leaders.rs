@@ -1,7 +1,7 @@
 //! The life of each leader of a host group, as the hub sees it: launched, up, lost, launched again.
 //! One future a leader, on the thread of the links.
 //!
-//! Its one connection carries a link to itself and a stream to each host of its group. On its own link it
+//! Its one connection carries a link to itself and a channel to each host of its group. On its own link it
 //! tells, for all agents behind it, which are there and how their nodes are; that is handed to the links of
 //! these. It does not know what else goes over them, nor tasks; what a leader's loss means
 //! for a node the node's own life tells.
@@ -170,7 +170,7 @@ impl Leader {
             Ok(reached) => {
                 self.fruitful.set(true);
                 let (pieces, writer) = reached;
-                let carrier = Carrier::Stream {
+                let carrier = Carrier::Channel {
                     words: pieces.last_words(),
                     leader: Rc::clone(self),
                     start,
@@ -376,12 +376,12 @@ impl Drop for Unsettled {
     }
 }
 
-type Halves = (Pieces<tokio::io::ReadHalf<mux::Stream>>, tokio::io::WriteHalf<mux::Stream>);
+type Halves = (Pieces<tokio::io::ReadHalf<mux::Channel>>, tokio::io::WriteHalf<mux::Channel>);
 
 async fn call_host(opener: &Opener, call: &Call) -> Result<Halves, RelayError> {
     let gone = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-    let mut stream = opener.open().await.ok_or_else(gone)?;
-    relay::write_call(&mut stream, call).await?;
-    let (reader, writer) = tokio::io::split(stream);
+    let mut channel = opener.open().await.ok_or_else(gone)?;
+    relay::write_call(&mut channel, call).await?;
+    let (reader, writer) = tokio::io::split(channel);
     Ok((Pieces::started(reader).await?, writer))
 }

@@ -171,7 +171,7 @@ pub fn report_channel() -> (ReportSender, ReportReceiver) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rakuda_proto::agent::{CommandId, OutputStream};
+    use rakuda_proto::agent::{CommandId, OutputDescriptor};
 
     #[test]
     fn the_first_state_goes_at_once_and_those_of_the_next_moment_together() {
@@ -209,7 +209,7 @@ mod tests {
             incarnation: 1,
             event: NodeEvent::Agent(AgentEvent::OutputWritten {
                 command: CommandId(1),
-                stream: OutputStream::Stdout,
+                descriptor: OutputDescriptor::Stdout,
                 bytes: vec![0; bytes],
             }),
         };

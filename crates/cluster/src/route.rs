@@ -35,8 +35,8 @@ pub(crate) struct Reached {
 /// What has it, and may know why it ended. Dropping it ends it.
 pub(crate) enum Carrier {
     Ssh(Watched),
-    /// A stream through a leader.
-    Stream {
+    /// A channel through a leader.
+    Channel {
         words: LastWords,
         leader: Rc<Leader>,
         /// Which of its starts that was.
@@ -80,7 +80,7 @@ impl Route {
 impl Carrier {
     /// The link that it carries, before that has greeted.
     pub fn set_link(&self, link: &LinkHandle, up: &Rc<Cell<bool>>) {
-        if let Self::Stream { carried: Some(carried), .. } = self {
+        if let Self::Channel { carried: Some(carried), .. } = self {
             carried.set_link(link, up);
         }
     }
@@ -92,7 +92,7 @@ impl Carrier {
                 let _ = tokio::time::timeout(LAST_WORDS, ssh.ended()).await;
                 ssh.words()
             }
-            Self::Stream { words, leader, start, carried: _ } => {
+            Self::Channel { words, leader, start, carried: _ } => {
                 let said = words.borrow().clone();
                 if said.is_empty() {
                     // The leader's own loss is known when its ssh has said why.

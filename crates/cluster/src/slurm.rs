@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rakuda_agent::clock;
 
-use crate::allocation::{Allocation, Job};
+use crate::allocation::{Allocation, SlurmJob};
 use crate::plan::SlurmWish;
 use crate::reports::NodeEvent;
 use crate::search::Search;
@@ -103,7 +103,7 @@ fn says_how_much(word: &str) -> bool {
 }
 
 /// Waits until the job runs. `None`: the run is over before.
-async fn granted(search: &Search, id: &str, ours: bool) -> Result<Option<Job>, String> {
+async fn granted(search: &Search, id: &str, ours: bool) -> Result<Option<SlurmJob>, String> {
     let (mut pause, mut told, mut told_ns) = (FIRST_LOOK, String::new(), 0);
     let (began_ns, mut failures) = (clock::monotonic_ns(), 0);
     let (mut place, mut asked_ns) = (None, None);
@@ -138,7 +138,7 @@ async fn granted(search: &Search, id: &str, ours: bool) -> Result<Option<Job>, S
                 let nodes = nodes.split_whitespace().map(str::to_owned).collect();
                 let left_ns = seconds_left(left).map(|left| left.saturating_mul(1_000_000_000));
                 let ends_ns = left_ns.map(|left| clock::journal_ns().saturating_add(left));
-                return Ok(Some(Job { id: id.to_owned(), nodes, list, ends_ns, ours }));
+                return Ok(Some(SlurmJob { id: id.to_owned(), nodes, list, ends_ns, ours }));
             }
             "PENDING" | "CONFIGURING" | "REQUEUED" | "RESV_DEL_HOLD" | "SUSPENDED" => {}
             other => return Err(format!("job {id} is {}: {reason}", other.to_lowercase())),

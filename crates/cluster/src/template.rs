@@ -49,7 +49,7 @@ pub(crate) async fn serve(search: &Rc<Search>, plan: &LaunchPlan) -> Result<(), 
     let program =
         program.map_err(|error| format!("cannot find the engine's own program: {error}"))?;
     let program = program.to_string_lossy().into_owned();
-    let places = Places {
+    let placeholders = Placeholders {
         agent: format!("{} agent --join {}", quoted(&program), quoted(&file.0.to_string_lossy())),
         program: quoted(&program),
         invitation: quoted(&file.0.to_string_lossy()),
@@ -57,7 +57,7 @@ pub(crate) async fn serve(search: &Rc<Search>, plan: &LaunchPlan) -> Result<(), 
         nodes: plan.nodes,
         directory: quoted(&search.directory.to_string_lossy()),
     };
-    let line = places.fill(&plan.line)?;
+    let line = placeholders.fill(&plan.line)?;
     let words = ["/bin/sh".to_owned(), "-c".to_owned(), line];
     let Started { mut stdin, stdout, watched, process } = tool::start(&words)?;
     tokio::task::spawn_local(async move {
@@ -112,7 +112,7 @@ async fn end(process: &HelperProcess, watched: &Watched) {
 }
 
 /// What stands for the words in braces; but for `agent`, `address` and `nodes` each is a word for a shell.
-struct Places {
+struct Placeholders {
     agent: String,
     program: String,
     invitation: String,
@@ -121,7 +121,7 @@ struct Places {
     directory: String,
 }
 
-impl Places {
+impl Placeholders {
     /// The command line. Other words in braces stay as they are.
     fn fill(&self, line: &str) -> Result<String, String> {
         if !line.contains("{agent}") && !line.contains("{program}") {
@@ -138,7 +138,7 @@ impl Places {
             }
             None => String::new(),
         };
-        let places = [
+        let placeholders = [
             ("{agent}", &self.agent),
             ("{program}", &self.program),
             ("{invitation}", &self.invitation),
@@ -152,7 +152,7 @@ impl Places {
         while let Some(at) = rest.find('{') {
             filled.push_str(&rest[..at]);
             rest = &rest[at..];
-            let (text, length) = places
+            let (text, length) = placeholders
                 .iter()
                 .find(|(place, _)| rest.starts_with(place))
                 .map_or(("{", 1), |(place, text)| (text.as_str(), place.len()));
@@ -168,8 +168,8 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn places(nodes: Option<u32>) -> Places {
-        Places {
+    fn placeholders(nodes: Option<u32>) -> Placeholders {
+        Placeholders {
             agent: "'/a b/rakudad' agent --join '/run/{nodes}'".into(),
             program: "'/a b/rakudad'".into(),
             invitation: "'/run/x'".into(),
@@ -184,14 +184,14 @@ mod tests {
         let line = "x -n {nodes} awk '{print $1}' {directory} {agent} {";
         let expected =
             "x -n 4 awk '{print $1}' '/run' '/a b/rakudad' agent --join '/run/{nodes}' {";
-        assert_eq!(places(Some(4)).fill(line).as_deref(), Ok(expected));
+        assert_eq!(placeholders(Some(4)).fill(line).as_deref(), Ok(expected));
     }
 
     #[test]
     fn a_template_that_cannot_work_is_told() {
-        let error = places(None).fill("pbsdsh rakudad").unwrap_err();
+        let error = placeholders(None).fill("pbsdsh rakudad").unwrap_err();
         assert!(error.contains("expected {agent}"), "{error}");
-        let error = places(None).fill("mpirun -n {nodes} {agent}").unwrap_err();
+        let error = placeholders(None).fill("mpirun -n {nodes} {agent}").unwrap_err();
         assert!(error.contains("--nodes N"), "{error}");
     }
 }

@@ -90,7 +90,7 @@ impl Scheduler {
             self.set_state(id, TaskState::Waiting { missing: 0 });
             self.wait_again(id, out);
             self.pending.work.push_back(id);
-        } else if !self.remake_inputs(id, out) {
+        } else if !self.reopen_lost_inputs(id, out) {
             if in_gang {
                 self.set_state(id, TaskState::Mustered);
             } else {

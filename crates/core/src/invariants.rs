@@ -45,11 +45,11 @@ impl Scheduler {
         self.check_reservations();
         self.check_nothing_fits(&ready);
         self.check_invocations();
-        self.check_losses();
+        self.check_lost_files();
         self.check_gangs();
     }
 
-    fn check_losses(&self) {
+    fn check_lost_files(&self) {
         self.lost_files.check_invariants(&self.graph, self.config.files_on_nodes);
         for &id in &self.lost_files.reopened {
             let task = &self.graph.tasks[id];

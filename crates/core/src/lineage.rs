@@ -110,7 +110,7 @@ impl Scheduler {
     }
 
     /// The invocation for which the lost file of a settled task has to be made again; none: nobody
-    /// needs it, or it is not certain yet (then `remake_inputs` sees to it when its dependent is
+    /// needs it, or it is not certain yet (then `reopen_lost_inputs` sees to it when its dependent is
     /// decided).
     fn demand(
         &self,
@@ -176,7 +176,7 @@ impl Scheduler {
 
     /// Opens the task of every lost file that a task is about to need; whether it has to wait, or
     /// was abandoned. It is in no queue.
-    pub(crate) fn remake_inputs(&mut self, id: TaskId, out: &mut Vec<Output>) -> bool {
+    pub(crate) fn reopen_lost_inputs(&mut self, id: TaskId, out: &mut Vec<Output>) -> bool {
         let may_lack_files = self.config.files_on_nodes && self.lost_files.may_lack_files();
         // Of a gang that runs again tasks without an action are open again, wherever files lie.
         if !may_lack_files && self.lost_files.reopened.is_empty() {

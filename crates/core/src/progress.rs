@@ -279,7 +279,7 @@ impl Scheduler {
             self.settle(id, Settled::NotNeeded, out);
         } else if is_lost && !self.graph.tasks[id].has_action {
             self.await_input(id, out);
-        } else if self.remake_inputs(id, out) {
+        } else if self.reopen_lost_inputs(id, out) {
             // It is decided once more when they are there.
         } else if self.graph.tasks[id].has_action {
             self.make_ready(id);

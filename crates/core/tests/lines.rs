@@ -86,7 +86,7 @@ struct Reader {
 }
 
 /// Between two hosts, in each direction: what is under way, and when it is there.
-struct Line {
+struct VirtualLine {
     from: NodeId,
     to: NodeId,
     delay: u64,
@@ -98,7 +98,7 @@ struct Line {
 }
 
 /// A stream on one host.
-struct Place {
+struct VirtualPlace {
     node: NodeId,
     flow: Flow,
     /// What its slow readers have not read; nothing: they hold up the others.
@@ -124,7 +124,7 @@ struct Handing {
     to: (usize, usize),
 }
 
-impl Place {
+impl VirtualPlace {
     fn is_over(&self) -> bool {
         !self.is_prepared
             && self.flow.is_over()
@@ -153,8 +153,8 @@ enum End {
 
 struct World {
     now: u64,
-    places: Vec<Place>,
-    lines: Vec<Line>,
+    places: Vec<VirtualPlace>,
+    lines: Vec<VirtualLine>,
     writers: BTreeMap<TaskId, Writer>,
     readers: BTreeMap<TaskId, Reader>,
     lost: Option<NodeId>,
@@ -275,7 +275,7 @@ impl World {
                 };
                 ends.iter().filter_map(edge).collect()
             };
-            self.places.push(Place {
+            self.places.push(VirtualPlace {
                 node: place.node,
                 flow: Flow::new(settings, writers.len(), readers.len()),
                 spilled: spill.map(|bytes_max| Log {
@@ -292,7 +292,7 @@ impl World {
                 is_prepared,
             });
         }
-        let lines = tree.edges.iter().map(|hop| Line {
+        let lines = tree.edges.iter().map(|hop| VirtualLine {
             from: hop.from,
             to: hop.to,
             delay: dice.up_to(&[2, 2_000]) as u64,
@@ -311,7 +311,7 @@ impl World {
             return;
         }
         let (_, tree) = self.reroutes.remove(0);
-        let has_ended = |place: &Place| place.is_over() || place.is_broken;
+        let has_ended = |place: &VirtualPlace| place.is_over() || place.is_broken;
         let mut current = self.at.values().map(|number| &self.places[*number]);
         if self.lost.is_some() || current.any(has_ended) {
             return;
@@ -536,9 +536,9 @@ impl World {
         moved
     }
 
-    fn place_of(&mut self, edge: usize, is_sender: bool) -> Option<&mut Place> {
+    fn place_of(&mut self, edge: usize, is_sender: bool) -> Option<&mut VirtualPlace> {
         let lost = self.lost;
-        let has = |place: &&mut Place| {
+        let has = |place: &&mut VirtualPlace| {
             if is_sender { place.out.contains_key(&edge) } else { place.into.contains_key(&edge) }
         };
         self.places.iter_mut().find(has).filter(|place| Some(place.node) != lost)
@@ -669,7 +669,7 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        self.handings.is_empty() && self.places.iter().all(Place::is_over)
+        self.handings.is_empty() && self.places.iter().all(VirtualPlace::is_over)
     }
 
     fn run(&mut self, dice: &mut Dice, wrong: &mut Option<(usize, Wrong)>) -> End {

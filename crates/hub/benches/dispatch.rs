@@ -21,8 +21,8 @@ use rakuda_core::Capacity;
 use rakuda_proto::Text;
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, TaskKind,
-    task_flags,
+    ActionOutcome, FrontMessage, HubMessage, Program, Settings, TaskDefinition, TaskFlag,
+    TaskFlags, TaskKind,
 };
 use support::{Count, InstantAgent};
 
@@ -45,7 +45,7 @@ fn front(mut stream: UnixStream, tasks: u32) -> f64 {
                 (
                     n,
                     TaskKind::Plain,
-                    task_flags::HAS_ACTION,
+                    TaskFlags::of(&[TaskFlag::HasAction]),
                     Text::from(format!("task{n}")),
                     0,
                     vec![],

@@ -9,7 +9,7 @@ pub(crate) mod state;
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{AttemptEffect, Input, Refusal, TaskId};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentRequest, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentRequest, CommandId, OutputDescriptor};
 use rakuda_proto::front::{HubMessage, Usage};
 
 use crate::hub::Hub;
@@ -199,7 +199,7 @@ impl Hub {
     fn show_echo(&mut self, source: u64, echo: Option<Text>) {
         if let Some(Text(mut line)) = echo {
             line.push(b'\n');
-            self.printer.push(source, OutputStream::Stderr, &line);
+            self.printer.push(source, OutputDescriptor::Stderr, &line);
         }
     }
 

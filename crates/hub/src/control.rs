@@ -32,12 +32,12 @@ const QUESTION_BYTES_MAX: usize = 64 << 10;
 const CLIENT_TIME: Duration = Duration::from_secs(10);
 
 /// A question, and where its answer goes.
-pub(crate) type Question = (Vec<u8>, oneshot::Sender<Vec<u8>>);
+pub(crate) type ControlQuestion = (Vec<u8>, oneshot::Sender<Vec<u8>>);
 
 /// The open socket.
 #[derive(Debug)]
 pub(crate) struct Control {
-    questions: mpsc::Receiver<Question>,
+    questions: mpsc::Receiver<ControlQuestion>,
     /// The folder that it is in, wherever that is now, and its name there.
     folder: File,
     name: String,
@@ -96,7 +96,7 @@ impl Drop for Control {
 }
 
 /// The next question; never, when there is no socket.
-pub(crate) async fn next_question(control: &mut Option<Control>) -> Question {
+pub(crate) async fn next_question(control: &mut Option<Control>) -> ControlQuestion {
     if let Some(control) = control
         && let Some(question) = control.questions.recv().await
     {
@@ -105,7 +105,7 @@ pub(crate) async fn next_question(control: &mut Option<Control>) -> Question {
     std::future::pending().await
 }
 
-async fn accept(listener: UnixListener, questions: mpsc::Sender<Question>) {
+async fn accept(listener: UnixListener, questions: mpsc::Sender<ControlQuestion>) {
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
     loop {
         let Ok((client, _)) = listener.accept().await else {
@@ -122,7 +122,7 @@ async fn accept(listener: UnixListener, questions: mpsc::Sender<Question>) {
     }
 }
 
-async fn serve(mut client: UnixStream, questions: mpsc::Sender<Question>) -> io::Result<()> {
+async fn serve(mut client: UnixStream, questions: mpsc::Sender<ControlQuestion>) -> io::Result<()> {
     let mut line = Vec::new();
     while !line.contains(&b'\n') {
         if line.len() > QUESTION_BYTES_MAX || client.read_buf(&mut line).await? == 0 {

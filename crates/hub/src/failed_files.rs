@@ -24,7 +24,7 @@ const NAME: &str = "failed_files";
 pub(crate) const ENDING: &str = "._fail_";
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct FailedFileLine {
     path: Text,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<FileIdentity>,
@@ -61,7 +61,7 @@ impl FailedFiles {
         let Ok(file) = open_regular(&root.join(NAME)) else { return found };
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
             // What is no line was torn when the machine failed.
-            let Ok(Line { path, file }) = serde_json::from_slice(&line) else { continue };
+            let Ok(FailedFileLine { path, file }) = serde_json::from_slice(&line) else { continue };
             match file {
                 Some(file) => found.files.insert(path.0, file),
                 None => found.files.remove(&path.0),
@@ -165,7 +165,10 @@ fn path_of(root: &Path, key: &[u8]) -> PathBuf {
 
 /// Adds a line, in one write.
 fn add(root: &Path, key: &[u8], file: Option<FileIdentity>) {
-    let Ok(mut line) = serde_json::to_vec(&Line { path: Text(key.to_vec()), file }) else { return };
+    let Ok(mut line) = serde_json::to_vec(&FailedFileLine { path: Text(key.to_vec()), file })
+    else {
+        return;
+    };
     line.push(b'\n');
     let opened = open_to_append(&root.join(NAME), 0o666);
     let _ = opened.and_then(|mut list| list.write_all(&line));

@@ -307,7 +307,7 @@ impl Hub {
     pub(crate) fn drain_node(&mut self, id: NodeId, failures: u32) {
         let name = self.agents.node(id).name.to_display();
         let why = format!("{failures} actions failed there one after the other");
-        self.warn(&format!("node {name} is set aside: {why}, while others did well"));
+        self.warn(&format!("node {name} is drained: {why}, while others did well"));
         if self.run.nodes().state(id) == NodeState::Drained {
             self.agents.place_mut(id).trouble = Some(why);
         }

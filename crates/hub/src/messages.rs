@@ -9,11 +9,11 @@ use rakuda_core::{
     TaskKind, Timestamp, total_ns,
 };
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputDescriptor};
 use rakuda_proto::file_time::file_ns;
 use rakuda_proto::front::{
     self, ActionOutcome, FrontMessage, HubMessage, ProgressMode, RequirementDefinition, StopHow,
-    TaskDefinition, task_flags,
+    TaskDefinition, TaskFlag,
 };
 use rakuda_proto::journal::{FileIdentity, JournalEvent, Outcome, RoundValues};
 use rakuda_record::folder::FOLDER;
@@ -68,7 +68,7 @@ impl Hub {
                 self.event(Event::PrerequisitesAdded {
                     id,
                     prerequisites: &prerequisites,
-                    has_action: flags & task_flags::HAS_ACTION != 0,
+                    has_action: flags.has(TaskFlag::HasAction),
                 });
                 self.want_added(id, &prerequisites);
             }
@@ -155,10 +155,9 @@ impl Hub {
     fn write_output(
         &mut self,
         task: Option<u32>,
-        descriptor: u8,
+        descriptor: OutputDescriptor,
         bytes: &[u8],
     ) -> Result<(), HubError> {
-        let stream = if descriptor == 2 { OutputStream::Stderr } else { OutputStream::Stdout };
         let source = task.map_or(COMMAND_SOURCES - 1, u64::from);
         if let Some(id) = task {
             self.note_tail(TaskId(id), bytes);
@@ -171,7 +170,7 @@ impl Hub {
         if let Some(id) = task.map(|task| self.known(task)).transpose()? {
             self.name_group(id, source);
         }
-        self.printer.push(source, stream, bytes);
+        self.printer.push(source, descriptor, bytes);
         if task.is_none() {
             self.printer.end(source);
         }
@@ -323,7 +322,7 @@ impl Hub {
         if self.requirement_nodes[*requirement as usize].is_some() {
             self.wide_tasks.push(id);
         }
-        if self.settings.config.dry_run && flags & task_flags::OWN_WAY != 0 {
+        if self.settings.config.dry_run && flags.has(TaskFlag::OwnWay) {
             self.own_way.insert(id);
         }
         if is_path {
@@ -334,8 +333,8 @@ impl Hub {
         self.event(Event::TaskDefined {
             id,
             kind,
-            has_action: flags & task_flags::HAS_ACTION != 0,
-            deferred: flags & task_flags::DEFERRED != 0,
+            has_action: flags.has(TaskFlag::HasAction),
+            deferred: flags.has(TaskFlag::Deferred),
             requirement,
             prerequisites: &prerequisites,
         });
@@ -358,7 +357,7 @@ impl Hub {
             return;
         }
         let wanted = std::mem::take(&mut self.facts_wanted);
-        self.doubt_targets(&wanted);
+        self.suspect_targets(&wanted);
         for (id, seen) in facts::identities(&self.names, &wanted, &self.directory_now()) {
             let mut fact = facts::fact_of(seen, Places::Unknown);
             if seen.is_none() && self.staging.is_none() && !self.moved {
@@ -633,17 +632,17 @@ impl Hub {
     /// Handles one report of the agent.
     pub(crate) fn on_agent_event(&mut self, event: AgentEvent) {
         match event {
-            AgentEvent::OutputWritten { command, stream, bytes } => {
+            AgentEvent::OutputWritten { command, descriptor, bytes } => {
                 let running = self.commands.get(&command).map(RunningCommand::source);
                 let owner = running.or_else(|| self.left_over.get(&command).copied()).flatten();
-                self.note_output(owner, stream, &bytes);
+                self.note_output(owner, descriptor, &bytes);
                 self.sync.note_output(command, &bytes);
                 let task = owner.map(|(task, _)| TaskId(task));
                 if let Some(id) = task {
                     self.note_tail(id, &bytes);
                 }
                 let source = self.source_of(command, task);
-                self.printer.push(source, stream, &bytes);
+                self.printer.push(source, descriptor, &bytes);
             }
             AgentEvent::Streams(_)
             | AgentEvent::MemoryEnforced { .. }

@@ -3,13 +3,13 @@
 //! It decides nothing, and calls nothing but the record; when lines are written is the hub's loop's business.
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::{InvocationId, NodeId, Now, Settled as CoreSettled, TaskId, TaskState};
+use rakuda_core::{InvocationId, NodeId, Now, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{CommandId, OutputStream};
+use rakuda_proto::agent::{CommandId, OutputDescriptor};
 use rakuda_proto::front::{ActionOutcome, CommandOptions, Program};
 use rakuda_proto::journal::{
     ClockStepped, CommandEnvironment, FileIdentity, InputLost, JournalEvent, Outcome, RunOutcome,
-    RunStarted, Settled, TargetFate, TaskBlamed, TaskReopened,
+    RunStarted, TargetFate, TaskBlamed, TaskOutcome, TaskReopened,
 };
 
 use crate::HubError;
@@ -187,38 +187,43 @@ impl Hub {
     }
 
     /// A command of a task, or of none, printed something.
-    pub(crate) fn note_output(&mut self, source: Source, stream: OutputStream, bytes: &[u8]) {
+    pub(crate) fn note_output(
+        &mut self,
+        source: Source,
+        descriptor: OutputDescriptor,
+        bytes: &[u8],
+    ) {
         let name = source.map_or(&b""[..], |(task, _)| self.names.name(TaskId(task)));
-        self.record.printed(source, name, stream, bytes);
+        self.record.printed(source, name, descriptor, bytes);
     }
 
-    pub(crate) fn note_settled(&mut self, id: TaskId, how: CoreSettled) {
+    pub(crate) fn note_settled(&mut self, id: TaskId, how: Settled) {
         // Helpers of the planner have no name.
         if self.names.name(id).is_empty() {
             return;
         }
         let how = match how {
-            CoreSettled::Executed => Settled::Executed,
-            CoreSettled::NotNeeded => Settled::NotNeeded,
-            CoreSettled::Failed => Settled::Failed,
-            CoreSettled::Abandoned => Settled::Abandoned,
+            Settled::Executed => TaskOutcome::Executed,
+            Settled::NotNeeded => TaskOutcome::NotNeeded,
+            Settled::Failed => TaskOutcome::Failed,
+            Settled::Abandoned => TaskOutcome::Abandoned,
         };
         let counts = match how {
-            Settled::Failed => !self.failures.is_aborted(id),
-            Settled::Abandoned => self.counts_as_not_run(id),
-            Settled::Executed | Settled::NotNeeded | Settled::NotReached => true,
+            TaskOutcome::Failed => !self.failures.is_aborted(id),
+            TaskOutcome::Abandoned => self.counts_as_not_run(id),
+            TaskOutcome::Executed | TaskOutcome::NotNeeded | TaskOutcome::NotReached => true,
         };
         if counts {
             self.record.count_settled(how);
         }
         let Some(task) = self.run.scheduler().task(id) else { return };
         let told = match how {
-            Settled::Executed => !task.has_action && task.disturbed,
+            TaskOutcome::Executed => !task.has_action && task.disturbed,
             // A task that was opened again had run; then its file came back.
-            Settled::NotNeeded => self.reopened.remove(&id),
+            TaskOutcome::NotNeeded => self.reopened.remove(&id),
             // The end of its attempt says that it was stopped.
-            Settled::Failed if self.failures.is_aborted(id) => false,
-            Settled::Failed | Settled::Abandoned | Settled::NotReached => true,
+            TaskOutcome::Failed if self.failures.is_aborted(id) => false,
+            TaskOutcome::Failed | TaskOutcome::Abandoned | TaskOutcome::NotReached => true,
         };
         if !told || !self.record.is_on() {
             return;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 
-use rakuda_proto::agent::OutputStream;
+use rakuda_proto::agent::OutputDescriptor;
 use rakuda_proto::front::CiSystem;
 use rustix::io::Errno;
 
@@ -46,7 +46,7 @@ struct Source {
     /// The unfinished last line of stdout and of stderr.
     partial: [Vec<u8>; 2],
     /// Whole lines held back, in order (`Task`).
-    held: VecDeque<(OutputStream, Vec<u8>)>,
+    held: VecDeque<(OutputDescriptor, Vec<u8>)>,
     held_bytes: usize,
 }
 
@@ -60,9 +60,9 @@ pub struct Printer {
     groups: u64,
     sources: BTreeMap<u64, Source>,
     /// Ready to be written, in order.
-    ready: VecDeque<(OutputStream, Vec<u8>)>,
+    ready: VecDeque<(OutputDescriptor, Vec<u8>)>,
     /// On its way: nothing may come between the pieces.
-    outgoing: VecDeque<(OutputStream, Vec<u8>)>,
+    outgoing: VecDeque<(OutputDescriptor, Vec<u8>)>,
     /// The live display, when there is one.
     screen: Option<Screen>,
 }
@@ -104,25 +104,25 @@ impl Printer {
     }
 
     /// Takes bytes that `source` wrote.
-    pub fn push(&mut self, source: u64, stream: OutputStream, bytes: &[u8]) {
+    pub fn push(&mut self, source: u64, descriptor: OutputDescriptor, bytes: &[u8]) {
         if self.mode == OutputMode::Through {
-            show(&mut self.ready, stream, bytes);
+            show(&mut self.ready, descriptor, bytes);
             return;
         }
         let entry = self.sources.entry(source).or_default();
-        let partial = &mut entry.partial[stream as usize];
+        let partial = &mut entry.partial[descriptor as usize];
         let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {
             partial.extend_from_slice(bytes);
             if partial.len() > LINE_BYTES_MAX {
                 let piece = std::mem::take(partial);
-                self.emit(source, stream, piece);
+                self.emit(source, descriptor, piece);
             }
             return;
         };
         let mut lines = std::mem::take(partial);
         lines.extend_from_slice(&bytes[..=last]);
         partial.extend_from_slice(&bytes[last + 1..]);
-        self.emit(source, stream, lines);
+        self.emit(source, descriptor, lines);
     }
 
     /// Nothing more will come from `source` (or nothing for now: it may begin again).
@@ -130,12 +130,12 @@ impl Printer {
         let Some(entry) = self.sources.get_mut(&source) else {
             return;
         };
-        for stream in [OutputStream::Stdout, OutputStream::Stderr] {
-            let mut rest = std::mem::take(&mut entry.partial[stream as usize]);
+        for descriptor in [OutputDescriptor::Stdout, OutputDescriptor::Stderr] {
+            let mut rest = std::mem::take(&mut entry.partial[descriptor as usize]);
             if !rest.is_empty() {
                 rest.push(b'\n');
                 let lines = with_prefix(&entry.prefix, rest);
-                keep(&mut entry.held, stream, lines);
+                keep(&mut entry.held, descriptor, lines);
             }
         }
         let entry = self.sources.remove(&source).expect("it was there");
@@ -144,28 +144,28 @@ impl Printer {
 
     /// Shows what was held back. A group goes to stdout as a whole: a system that reads two streams
     /// would not know the order.
-    fn release(&mut self, group: Option<&Group>, held: VecDeque<(OutputStream, Vec<u8>)>) {
+    fn release(&mut self, group: Option<&Group>, held: VecDeque<(OutputDescriptor, Vec<u8>)>) {
         let Some((system, group)) = self.ci.zip(group).filter(|_| !held.is_empty()) else {
-            for (stream, lines) in held {
-                keep(&mut self.ready, stream, lines);
+            for (descriptor, lines) in held {
+                keep(&mut self.ready, descriptor, lines);
             }
             return;
         };
         self.groups += 1;
         let number = self.groups;
-        show(&mut self.ready, OutputStream::Stdout, group.begin(system, number).as_bytes());
+        show(&mut self.ready, OutputDescriptor::Stdout, group.begin(system, number).as_bytes());
         for (_, lines) in held {
-            keep(&mut self.ready, OutputStream::Stdout, lines);
+            keep(&mut self.ready, OutputDescriptor::Stdout, lines);
         }
-        show(&mut self.ready, OutputStream::Stdout, group.end(system, number).as_bytes());
+        show(&mut self.ready, OutputDescriptor::Stdout, group.end(system, number).as_bytes());
     }
 
-    fn emit(&mut self, source: u64, stream: OutputStream, lines: Vec<u8>) {
+    fn emit(&mut self, source: u64, descriptor: OutputDescriptor, lines: Vec<u8>) {
         let entry = self.sources.get_mut(&source).expect("it was made by push");
         let lines = with_prefix(&entry.prefix, lines);
         if self.mode == OutputMode::Task {
             entry.held_bytes += lines.len();
-            keep(&mut entry.held, stream, lines);
+            keep(&mut entry.held, descriptor, lines);
             if entry.held_bytes < HELD_BYTES_MAX {
                 return;
             }
@@ -173,7 +173,7 @@ impl Printer {
             let (held, group) = (std::mem::take(&mut entry.held), entry.group.clone());
             self.release(group.as_ref(), held);
         } else {
-            keep(&mut self.ready, stream, lines);
+            keep(&mut self.ready, descriptor, lines);
         }
     }
 
@@ -194,23 +194,23 @@ impl Printer {
             return;
         };
         let mut text = Vec::new();
-        for (stream, bytes) in self.ready.drain(..) {
-            if stream == OutputStream::Stdout && !screen.stdout_is_it {
-                show(&mut self.outgoing, stream, &bytes);
+        for (descriptor, bytes) in self.ready.drain(..) {
+            if descriptor == OutputDescriptor::Stdout && !screen.stdout_is_it {
+                show(&mut self.outgoing, descriptor, &bytes);
             } else {
                 text.extend_from_slice(&bytes);
             }
         }
         if let Some(bytes) = screen.compose(&text) {
-            self.outgoing.push_back((OutputStream::Stderr, bytes));
+            self.outgoing.push_back((OutputDescriptor::Stderr, bytes));
         }
     }
 
     fn drain(&mut self) -> Result<bool, Errno> {
-        while let Some((stream, bytes)) = self.outgoing.front_mut() {
-            let to = match stream {
-                OutputStream::Stdout => rustix::stdio::stdout(),
-                OutputStream::Stderr => rustix::stdio::stderr(),
+        while let Some((descriptor, bytes)) = self.outgoing.front_mut() {
+            let to = match descriptor {
+                OutputDescriptor::Stdout => rustix::stdio::stdout(),
+                OutputDescriptor::Stderr => rustix::stdio::stderr(),
             };
             let written = write_some(to, bytes)?;
             if written < bytes.len() {
@@ -223,8 +223,8 @@ impl Printer {
     }
 
     /// Adds whole lines that come from no command.
-    pub fn push_block(&mut self, stream: OutputStream, lines: &[u8]) {
-        show(&mut self.ready, stream, lines);
+    pub fn push_block(&mut self, descriptor: OutputDescriptor, lines: &[u8]) {
+        show(&mut self.ready, descriptor, lines);
     }
 
     /// Writes what is ready at the end of a run, also when its reader is slow; one that does not
@@ -246,30 +246,38 @@ impl Printer {
     }
 }
 
-fn show(ready: &mut VecDeque<(OutputStream, Vec<u8>)>, stream: OutputStream, bytes: &[u8]) {
-    if !extend_last(ready, stream, bytes) {
-        ready.push_back((stream, bytes.to_vec()));
+fn show(
+    ready: &mut VecDeque<(OutputDescriptor, Vec<u8>)>,
+    descriptor: OutputDescriptor,
+    bytes: &[u8],
+) {
+    if !extend_last(ready, descriptor, bytes) {
+        ready.push_back((descriptor, bytes.to_vec()));
     }
 }
 
 /// As [`show`]: what is large is not copied.
-fn keep(pieces: &mut VecDeque<(OutputStream, Vec<u8>)>, stream: OutputStream, mut lines: Vec<u8>) {
-    if !extend_last(pieces, stream, &lines) {
+fn keep(
+    pieces: &mut VecDeque<(OutputDescriptor, Vec<u8>)>,
+    descriptor: OutputDescriptor,
+    mut lines: Vec<u8>,
+) {
+    if !extend_last(pieces, descriptor, &lines) {
         // Lines that have grown have room for twice as much.
         lines.shrink_to_fit();
-        pieces.push_back((stream, lines));
+        pieces.push_back((descriptor, lines));
     }
 }
 
-/// Adds to the last piece, if it is of that stream and does not become too large.
+/// Adds to the last piece, if it is for that descriptor and does not become too large.
 fn extend_last(
-    pieces: &mut VecDeque<(OutputStream, Vec<u8>)>,
-    stream: OutputStream,
+    pieces: &mut VecDeque<(OutputDescriptor, Vec<u8>)>,
+    descriptor: OutputDescriptor,
     bytes: &[u8],
 ) -> bool {
     let Some((last, piece)) = pieces.back_mut() else { return false };
     let wanted = piece.len() + bytes.len();
-    if *last != stream || wanted > PIECE_BYTES {
+    if *last != descriptor || wanted > PIECE_BYTES {
         return false;
     }
     if wanted > piece.capacity() {
@@ -323,7 +331,7 @@ fn is_writable(to: BorrowedFd<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OutputStream::{Stderr, Stdout};
+    use OutputDescriptor::{Stderr, Stdout};
 
     fn shown(printer: &mut Printer) -> String {
         let ready = std::mem::take(&mut printer.ready);
@@ -374,7 +382,7 @@ mod tests {
 
     /// What the pieces of `ready` take, and what of it is text.
     fn taken(printer: &Printer) -> (usize, usize) {
-        let entry = size_of::<(OutputStream, Vec<u8>)>();
+        let entry = size_of::<(OutputDescriptor, Vec<u8>)>();
         let taken: usize = printer.ready.iter().map(|(_, piece)| piece.capacity() + entry).sum();
         (taken, printer.ready.iter().map(|(_, piece)| piece.len()).sum())
     }

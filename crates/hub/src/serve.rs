@@ -10,7 +10,7 @@ use rakuda_proto::journal::RunOutcome;
 use crate::HubError;
 use crate::agents::Reports;
 use crate::attempts::state::PendingCommand;
-use crate::control::{Control, Question, next_question};
+use crate::control::{Control, ControlQuestion, next_question};
 use crate::guard::Ends;
 use crate::hub::{Hub, RunEnding, sleep};
 use crate::information::state::{Heard, next_heard};
@@ -51,7 +51,7 @@ enum Arrival {
     /// This machine was sampled.
     Heard(Heard),
     /// A person has asked something.
-    Asked(Question),
+    Asked(ControlQuestion),
 }
 
 impl Hub {

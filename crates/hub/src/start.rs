@@ -374,10 +374,10 @@ impl Hub {
             self.record.reload_unfinished();
         }
         if self.settings.config.dry_run {
-            let (targets, doubts) =
+            let (targets, suspected) =
                 plan::targets_cut_off(&self.settings.directory, self.now.wall_ns());
             self.cut_off_targets = targets;
-            self.record.add_doubts(doubts);
+            self.record.add_suspected(suspected);
         }
         self.add_requirement(Requirement::default());
         for (id, capacity) in self.capacities() {

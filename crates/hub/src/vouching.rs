@@ -2,7 +2,7 @@
 //! some journal vouches for as they are now are good, the others count as missing and are made
 //! again.
 //!
-//! It knows what the record doubts and what it vouches for, not why.
+//! It knows what the record suspects and what it vouches for, not why.
 
 use rakuda_core::{TaskId, TaskKind};
 use rakuda_proto::Text;
@@ -18,23 +18,23 @@ const NAMES_MAX: usize = 20;
 
 impl Hub {
     /// Marks those of `tasks` as unfinished that no record vouches for, before anything is decided about them.
-    pub(crate) fn doubt_targets(&mut self, tasks: &[TaskId]) {
-        if self.record.has_no_doubts() {
+    pub(crate) fn suspect_targets(&mut self, tasks: &[TaskId]) {
+        if self.record.suspects_nothing() {
             return;
         }
-        let doubted: Vec<(TaskId, FileIdentity)> =
-            tasks.iter().filter_map(|id| Some((*id, self.doubted(*id)?))).collect();
-        if doubted.is_empty() {
+        let suspected: Vec<(TaskId, FileIdentity)> =
+            tasks.iter().filter_map(|id| Some((*id, self.suspected(*id)?))).collect();
+        if suspected.is_empty() {
             return;
         }
-        let names = doubted.iter().map(|(id, _)| Text(self.names.name(*id).to_vec()));
+        let names = suspected.iter().map(|(id, _)| Text(self.names.name(*id).to_vec()));
         let records = Records { root: self.record.project().path().join(FOLDER) };
         let vouched = LastRecords::read(&records, names).unwrap_or_else(|error| {
             self.warn(&format!("failed to read earlier runs: {error}"));
             LastRecords::default()
         });
         let mut told = 0;
-        for (id, file) in doubted {
+        for (id, file) in suspected {
             let name = Text(self.names.name(id).to_vec());
             let after = vouched.get(&name).and_then(|record| record.after);
             // Inode and change time are others in a copy of the folder.
@@ -47,7 +47,8 @@ impl Hub {
             self.record.mark_unfinished(&name.0);
             told += 1;
             if told <= NAMES_MAX && !self.settings.config.dry_run {
-                let run = self.record.doubt_about(file.modified_ns).map(|doubt| doubt.run.clone());
+                let run =
+                    self.record.suspected_period(file.modified_ns).map(|period| period.run.clone());
                 self.warn(&format!(
                     "'{}' was changed while the run {} went on, and no record tells whether it was finished; it will be made again",
                     self.display_name(id),
@@ -61,7 +62,7 @@ impl Hub {
     }
 
     /// What a target is now that was changed at such a time; none: it was not.
-    fn doubted(&self, id: TaskId) -> Option<FileIdentity> {
+    fn suspected(&self, id: TaskId) -> Option<FileIdentity> {
         let task = self.run.scheduler().task(id)?;
         let is_target = task.kind == TaskKind::File && task.has_action;
         if !is_target || self.is_unfinished(self.names.name(id)) {
@@ -70,6 +71,6 @@ impl Hub {
         let path = self.directory_now().join(Text(self.names.name(id).to_vec()).as_path());
         let file = identity_of(&path)?;
         let is_folder = path.is_dir();
-        (!is_folder && self.record.doubt_about(file.modified_ns).is_some()).then_some(file)
+        (!is_folder && self.record.suspected_period(file.modified_ns).is_some()).then_some(file)
     }
 }

@@ -22,8 +22,8 @@ use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
-    ActionOutcome, FrontMessage, HubMessage, Program, Settings, StopHow, TaskDefinition, TaskKind,
-    task_flags,
+    ActionOutcome, FrontMessage, HubMessage, Program, Settings, StopHow, TaskDefinition, TaskFlag,
+    TaskFlags, TaskKind,
 };
 use rakuda_proto::journal::JournalEvent;
 use rakuda_record::reader::{Skipped, read_events};
@@ -261,7 +261,7 @@ impl Front {
         let task = |(number, task): (u32, &Task)| {
             let kind = if task.is_file { TaskKind::File } else { TaskKind::Plain };
             let (name, before) = (Text::from(format!("t{number}")), task.prerequisites.clone());
-            (number, kind, task_flags::HAS_ACTION, name, 0, before, 0, 0, 0)
+            (number, kind, TaskFlags::of(&[TaskFlag::HasAction]), name, 0, before, 0, 0, 0)
         };
         let tasks: Vec<TaskDefinition> = (0..).zip(&self.plan.tasks).map(task).collect();
         let numbers = tasks.iter().map(|task| task.0).collect();

@@ -16,7 +16,7 @@ use rakuda_proto::agent::{AgentEvent, AgentRequest};
 use rakuda_proto::frame::{FrameReader, FrameWriter};
 use rakuda_proto::front::{
     ActionOutcome, FrontMessage, HubMessage, PolicyChoice, Program, Settings, TaskDefinition,
-    TaskKind, task_flags,
+    TaskFlag, TaskFlags, TaskKind,
 };
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
@@ -117,7 +117,7 @@ fn front(
         (
             n,
             TaskKind::Plain,
-            task_flags::HAS_ACTION,
+            TaskFlags::of(&[TaskFlag::HasAction]),
             Text::from(format!("t{n}")),
             0,
             match n {

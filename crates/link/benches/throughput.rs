@@ -16,7 +16,7 @@ use rakuda_link::gate::Gate;
 use rakuda_link::hub::{LinkEvent, LinkHandle, Reader, Writer, attach, attach_arrival};
 use rakuda_link::tcp::Dialler;
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentEvent, CommandId, OutputDescriptor};
 use rakuda_proto::cluster::{AgentSettings, FromAgent, NodeFacts, ToAgent};
 use rakuda_proto::front::Usage;
 use tokio::net::UnixStream;
@@ -38,8 +38,8 @@ fn exited() -> FromAgent {
 }
 
 fn written() -> FromAgent {
-    let (command, stream) = (CommandId(1), OutputStream::Stdout);
-    FromAgent::Event(AgentEvent::OutputWritten { command, stream, bytes: vec![200; 64 << 10] })
+    let (command, descriptor) = (CommandId(1), OutputDescriptor::Stdout);
+    FromAgent::Event(AgentEvent::OutputWritten { command, descriptor, bytes: vec![200; 64 << 10] })
 }
 
 /// What the agent sends, and whether each waits for a word from the hub (a round trip).

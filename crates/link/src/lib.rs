@@ -5,7 +5,7 @@
 //! who may connect, [`gate`] lets them in, and [`tcp`] dials. Through the leader of a host group, links of many agents
 //! go over one connection: [`mux`], with [`relay`] at the head of each;
 //! the leader answers for their states and beats: [`sieve`], [`group`]. Data links carry files: [`content`] says
-//! what goes over one of their streams. [`peers`] connects hosts of a run with one another.
+//! what goes over one of their channels. [`peers`] connects hosts of a run with one another.
 //! None of them knows what the messages mean,
 //! starts anything, or knows who launched the other side. The format is told in `docs/design/clusters.md`.
 

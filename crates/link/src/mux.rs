@@ -1,7 +1,7 @@
-//! Many streams of bytes over one connection (yamux): one side opens them, the other takes them,
+//! Many channels of bytes over one connection (yamux): one side opens them, the other takes them,
 //! each has its own flow control.
 //!
-//! The connection is driven by one future; when that ends, or is dropped, all its streams end. It
+//! The connection is driven by one future; when that ends, or is dropped, all its channels end. It
 //! does not know what goes over them.
 
 use std::future::poll_fn;
@@ -12,18 +12,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, TokioAsyncReadCompatExt as _};
 use yamux::{Config, Connection, ConnectionError, Mode};
 
-/// Streams of one connection at a time, at most. One takes memory for what has arrived and was not
+/// Channels of one connection at a time, at most. One takes memory for what has arrived and was not
 /// read: 256 KiB, or what the line carries in two round trips.
-const STREAMS_MAX: usize = 1 << 17;
+const CHANNELS_MAX: usize = 1 << 17;
 /// What is read, and written, at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// One stream; dropping it ends it for the other side, too.
-pub type Stream = Compat<yamux::Stream>;
+/// One channel; dropping it ends it for the other side, too.
+pub type Channel = Compat<yamux::Stream>;
 
-/// Opens streams.
+/// Opens channels.
 #[derive(Debug, Clone)]
-pub struct Opener(mpsc::UnboundedSender<oneshot::Sender<Stream>>);
+pub struct Opener(mpsc::UnboundedSender<oneshot::Sender<Channel>>);
 
 impl Opener {
     /// Whether the connection is over.
@@ -31,43 +31,43 @@ impl Opener {
         self.0.is_closed()
     }
 
-    /// A new stream. The other side sees it with its first byte. `None`: the connection is over.
-    pub async fn open(&self) -> Option<Stream> {
-        let (sender, stream) = oneshot::channel();
+    /// A new channel. The other side sees it with its first byte. `None`: the connection is over.
+    pub async fn open(&self) -> Option<Channel> {
+        let (sender, channel) = oneshot::channel();
         self.0.send(sender).ok()?;
-        stream.await.ok()
+        channel.await.ok()
     }
 }
 
-/// The side that opens streams; the future gives back why the connection ended.
+/// The side that opens channels; the future gives back why the connection ended.
 pub fn connect(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
 ) -> (Opener, impl Future<Output = String>) {
     let (sender, wanted) = mpsc::unbounded_channel();
-    // Streams of the other side are not wanted; they end at once.
-    let driver = Driver { wanted: Some(wanted), next: None, on_stream: drop };
+    // Channels of the other side are not wanted; they end at once.
+    let driver = Driver { wanted: Some(wanted), next: None, on_channel: drop };
     (Opener(sender), driver.drive(reader, writer, Mode::Client))
 }
 
-/// The side that takes streams; gives back why the connection ended.
+/// The side that takes channels; gives back why the connection ended.
 pub async fn accept(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
-    on_stream: impl FnMut(Stream),
+    on_channel: impl FnMut(Channel),
 ) -> String {
-    Driver { wanted: None, next: None, on_stream }.drive(reader, writer, Mode::Server).await
+    Driver { wanted: None, next: None, on_channel }.drive(reader, writer, Mode::Server).await
 }
 
 struct Driver<F> {
-    /// Who wants a stream.
-    wanted: Option<mpsc::UnboundedReceiver<oneshot::Sender<Stream>>>,
+    /// Who wants a channel.
+    wanted: Option<mpsc::UnboundedReceiver<oneshot::Sender<Channel>>>,
     /// Who gets the next one.
-    next: Option<oneshot::Sender<Stream>>,
-    on_stream: F,
+    next: Option<oneshot::Sender<Channel>>,
+    on_channel: F,
 }
 
-impl<F: FnMut(Stream)> Driver<F> {
+impl<F: FnMut(Channel)> Driver<F> {
     async fn drive(
         mut self,
         reader: impl AsyncRead + Unpin,
@@ -76,7 +76,7 @@ impl<F: FnMut(Stream)> Driver<F> {
     ) -> String {
         let mut config = Config::default();
         config.set_max_connection_receive_window(None);
-        config.set_max_num_streams(STREAMS_MAX);
+        config.set_max_num_streams(CHANNELS_MAX);
         // yamux reads and writes heads by themselves.
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
         let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
@@ -103,9 +103,9 @@ impl<F: FnMut(Stream)> Driver<F> {
             }
             if self.next.is_some() {
                 match connection.poll_new_outbound(context) {
-                    Poll::Ready(Ok(stream)) => {
+                    Poll::Ready(Ok(channel)) => {
                         let next = self.next.take().expect("it was there");
-                        let _ = next.send(stream.compat());
+                        let _ = next.send(channel.compat());
                         continue;
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(told(Err(error))),
@@ -113,7 +113,7 @@ impl<F: FnMut(Stream)> Driver<F> {
                 }
             }
             match connection.poll_next_inbound(context) {
-                Poll::Ready(Some(Ok(stream))) => (self.on_stream)(stream.compat()),
+                Poll::Ready(Some(Ok(channel))) => (self.on_channel)(channel.compat()),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(told(Err(error))),
                 Poll::Ready(None) => return Poll::Ready(told(Ok(()))),
                 Poll::Pending => return Poll::Pending,

@@ -1,8 +1,8 @@
-//! What a hub and the leader of a host group say to each other at the head of each stream, and how
-//! a stream that is passed on ends.
+//! What a hub and the leader of a host group say to each other at the head of each channel, and how
+//! a channel that is passed on ends.
 //!
-//! The hub sends a *call*, which says where the stream is to lead; the leader answers in *pieces*,
-//! so that after the last byte it can still say why it was the last. What goes over the stream is
+//! The hub sends a *call*, which says where the channel is to lead; the leader answers in *pieces*,
+//! so that after the last byte it can still say why it was the last. What goes over the channel is
 //! no business of either.
 //!
 //! ```text
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 5;
 /// What is passed on at once.
 const PASSED_BYTES: usize = 16 << 10;
 
-/// The stream leads there now: no body. First, or [`FAILED`] is.
+/// The channel leads there now: no body. First, or [`FAILED`] is.
 const STARTED: u8 = 1;
 /// It leads nowhere: `CallFailed`.
 const FAILED: u8 = 2;
@@ -34,7 +34,7 @@ const DATA: u8 = 3;
 /// Last: what was said about the end, as text.
 const ENDED: u8 = 4;
 
-/// What is wrong with a stream.
+/// What is wrong with a channel.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// It broke, or was cut off.
@@ -54,7 +54,7 @@ pub enum RelayError {
     Failed(CallFailed),
 }
 
-/// Says where a stream is to lead.
+/// Says where a channel is to lead.
 pub async fn write_call(
     writer: &mut (impl AsyncWrite + Unpin),
     call: &Call,
@@ -69,7 +69,7 @@ pub async fn write_call(
     Ok(writer.flush().await?)
 }
 
-/// Reads where a stream is to lead, and not one byte more.
+/// Reads where a channel is to lead, and not one byte more.
 pub async fn read_call(reader: &mut (impl AsyncRead + Unpin)) -> Result<Call, RelayError> {
     let length = reader.read_u32().await? as usize;
     Ok(rmp_serde::from_slice(&read_body(reader, length).await?)?)
@@ -105,12 +105,12 @@ async fn write_piece(
     writer.flush().await
 }
 
-/// The leader says that the stream leads where it should.
+/// The leader says that the channel leads where it should.
 pub async fn say_started(writer: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
     write_piece(writer, STARTED, &[]).await
 }
 
-/// The leader says why the stream leads nowhere. The last that it says.
+/// The leader says why the channel leads nowhere. The last that it says.
 pub async fn say_failed(
     writer: &mut (impl AsyncWrite + Unpin),
     failed: &CallFailed,
@@ -165,7 +165,7 @@ pub async fn pass_pieces(
 }
 
 /// The hub's side of what a leader says: what was passed on, as it was. Whatever is not allowed is
-/// an error of this stream.
+/// an error of this channel.
 #[derive(Debug)]
 pub struct Pieces<R> {
     reader: R,
@@ -174,7 +174,7 @@ pub struct Pieces<R> {
     words: LastWords,
 }
 
-/// What a leader has said about the end of a stream; empty until then.
+/// What a leader has said about the end of a channel; empty until then.
 pub type LastWords = Rc<RefCell<String>>;
 
 #[derive(Debug)]
@@ -191,7 +191,7 @@ enum State {
 const NEW: State = State::Head([0; HEAD_BYTES], 0);
 
 impl<R: AsyncRead + Unpin> Pieces<R> {
-    /// Waits until the leader says that the stream leads where it should.
+    /// Waits until the leader says that the channel leads where it should.
     pub async fn started(mut reader: R) -> Result<Self, RelayError> {
         let mut head = [0; HEAD_BYTES];
         reader.read_exact(&mut head).await?;
@@ -204,7 +204,7 @@ impl<R: AsyncRead + Unpin> Pieces<R> {
         }
     }
 
-    /// Filled when the stream ends.
+    /// Filled when the channel ends.
     pub fn last_words(&self) -> LastWords {
         Rc::clone(&self.words)
     }

@@ -10,7 +10,7 @@ use rakuda_link::invitation::Invitation;
 use rakuda_link::relay::{self, Pieces};
 use rakuda_link::session::{Limits, Session};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentEvent, CommandId, OutputDescriptor};
 use rakuda_proto::cluster::{Call, FromAgent, Hello, NodeFacts, Role, ToAgent, Welcome};
 use rakuda_proto::front::Usage;
 
@@ -58,7 +58,7 @@ fn messages() -> Vec<FromAgent> {
     let output = |bytes| {
         FromAgent::Event(AgentEvent::OutputWritten {
             command: CommandId(3),
-            stream: OutputStream::Stderr,
+            descriptor: OutputDescriptor::Stderr,
             bytes,
         })
     };

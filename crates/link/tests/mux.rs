@@ -1,12 +1,12 @@
-//! Streams over one connection: each as if it were alone, and all at an end with the connection.
+//! Channels over one connection: each as if it were alone, and all at an end with the connection.
 
-use rakuda_link::mux::{self, Opener, Stream};
+use rakuda_link::mux::{self, Channel, Opener};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex, split};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Runs `test` with the two sides of a connection, which ends when the sender of the third is dropped.
 fn with_connection<F: Future<Output = ()>>(
-    test: impl FnOnce(Opener, UnboundedReceiver<Stream>, tokio::sync::oneshot::Sender<()>) -> F,
+    test: impl FnOnce(Opener, UnboundedReceiver<Channel>, tokio::sync::oneshot::Sender<()>) -> F,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
@@ -14,7 +14,7 @@ fn with_connection<F: Future<Output = ()>>(
         let (hub_reader, hub_writer) = split(hub);
         let (leader_reader, leader_writer) = split(leader);
         let (opener, hub_side) = mux::connect(hub_reader, hub_writer);
-        let (sender, streams) = unbounded_channel();
+        let (sender, channels) = unbounded_channel();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         tokio::task::spawn_local(async move {
             tokio::select! {
@@ -23,21 +23,22 @@ fn with_connection<F: Future<Output = ()>>(
             }
         });
         tokio::task::spawn_local(async move {
-            mux::accept(leader_reader, leader_writer, move |stream| drop(sender.send(stream))).await
+            mux::accept(leader_reader, leader_writer, move |channel| drop(sender.send(channel)))
+                .await
         });
-        test(opener, streams, end).await;
+        test(opener, channels, end).await;
     });
 }
 
 #[test]
-fn a_stream_that_nobody_reads_holds_up_no_other() {
-    with_connection(async |opener, mut streams, _end| {
+fn a_channel_that_nobody_reads_holds_up_no_other() {
+    with_connection(async |opener, mut channels, _end| {
         let mut stalled = opener.open().await.unwrap();
         let stalled = tokio::task::spawn_local(async move {
             // Far more than is ever kept on the way.
             let _ = stalled.write_all(&vec![0; 8 << 20]).await;
         });
-        let _not_read = streams.recv().await.unwrap();
+        let _not_read = channels.recv().await.unwrap();
         let mut other = opener.open().await.unwrap();
         let (mut told, mut answered) = (vec![0; 100_000], vec![0; 100_000]);
         let ask = async {
@@ -45,11 +46,11 @@ fn a_stream_that_nobody_reads_holds_up_no_other() {
             other.read_exact(&mut answered).await.unwrap();
         };
         let answer = async {
-            let mut stream = streams.recv().await.unwrap();
-            stream.read_exact(&mut told).await.unwrap();
-            stream.write_all(&told).await.unwrap();
-            stream.flush().await.unwrap();
-            stream
+            let mut channel = channels.recv().await.unwrap();
+            channel.read_exact(&mut told).await.unwrap();
+            channel.write_all(&told).await.unwrap();
+            channel.flush().await.unwrap();
+            channel
         };
         tokio::join!(ask, answer);
         assert!(answered.iter().all(|byte| *byte == 5));
@@ -58,27 +59,27 @@ fn a_stream_that_nobody_reads_holds_up_no_other() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_ends_for_the_other_side() {
-    with_connection(async |opener, mut streams, _end| {
-        let mut stream = opener.open().await.unwrap();
-        stream.write_all(b"last").await.unwrap();
-        let mut taken = streams.recv().await.unwrap();
+fn a_channel_that_is_dropped_ends_for_the_other_side() {
+    with_connection(async |opener, mut channels, _end| {
+        let mut channel = opener.open().await.unwrap();
+        channel.write_all(b"last").await.unwrap();
+        let mut taken = channels.recv().await.unwrap();
         let mut read = [0; 4];
         taken.read_exact(&mut read).await.unwrap();
-        drop(stream);
+        drop(channel);
         assert_eq!(taken.read(&mut read).await.unwrap_or(0), 0);
     });
 }
 
 #[test]
-fn all_streams_end_with_their_connection() {
-    with_connection(async |opener, mut streams, end| {
-        let mut stream = opener.open().await.unwrap();
-        stream.write_all(b"x").await.unwrap();
-        let _taken = streams.recv().await.unwrap();
+fn all_channels_end_with_their_connection() {
+    with_connection(async |opener, mut channels, end| {
+        let mut channel = opener.open().await.unwrap();
+        channel.write_all(b"x").await.unwrap();
+        let _taken = channels.recv().await.unwrap();
         drop(end);
         let mut read = [0; 4];
-        assert_eq!(stream.read(&mut read).await.unwrap_or(0), 0);
+        assert_eq!(channel.read(&mut read).await.unwrap_or(0), 0);
         assert!(opener.open().await.is_none());
     });
 }
@@ -92,16 +93,16 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What the hub's side sends for one stream with some bytes.
+/// What the hub's side sends for one channel with some bytes.
 async fn true_bytes() -> Vec<u8> {
     let (hub, mut line) = duplex(1 << 16);
     let (reader, writer) = split(hub);
     let (opener, connection) = mux::connect(reader, writer);
     let mut bytes = vec![0; 1 << 16];
     let send = async {
-        let mut stream = opener.open().await.unwrap();
-        stream.write_all(b"some bytes").await.unwrap();
-        stream.shutdown().await.unwrap();
+        let mut channel = opener.open().await.unwrap();
+        channel.write_all(b"some bytes").await.unwrap();
+        channel.shutdown().await.unwrap();
         // The frames have been written when the line is read to their end.
         let mut length = 0;
         while !bytes[..length].windows(10).any(|part| part == b"some bytes") {
@@ -139,6 +140,6 @@ fn random_and_damaged_bytes_end_the_connection_and_nothing_else() {
             mux::accept(bytes.as_slice(), tokio::io::sink(), |_| taken += 1).await;
             mux::connect(bytes.as_slice(), tokio::io::sink()).1.await;
         }
-        assert!(taken > 1_000, "{taken} streams were taken");
+        assert!(taken > 1_000, "{taken} channels were taken");
     });
 }

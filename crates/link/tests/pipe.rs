@@ -8,7 +8,7 @@ use rakuda_link::frame::{self, Kind};
 use rakuda_link::hub::{LinkEvent, LinkHandle, VERSION, attach};
 use rakuda_link::io::{Ending, StateSource};
 use rakuda_proto::Text;
-use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputStream};
+use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputDescriptor};
 use rakuda_proto::cluster::{AgentSettings, FromAgent, Hello, NodeFacts, ToAgent};
 use tokio::io::{
     AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, duplex,
@@ -80,7 +80,7 @@ async fn greeted(
 fn output(number: u32, bytes: usize) -> FromAgent {
     FromAgent::Event(AgentEvent::OutputWritten {
         command: CommandId(number),
-        stream: OutputStream::Stdout,
+        descriptor: OutputDescriptor::Stdout,
         bytes: vec![200; bytes],
     })
 }

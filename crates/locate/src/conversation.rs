@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 /// A question: its number, and the path in the file system.
-pub type Question = (u32, Vec<u8>);
+pub type HolderQuestion = (u32, Vec<u8>);
 /// The hosts that hold it, or why that is not known.
 pub type Answer = Result<Vec<Vec<u8>>, String>;
 
@@ -23,7 +23,7 @@ pub async fn greet(from: &mut (impl AsyncBufRead + Unpin)) -> Result<(), String>
 pub async fn ask(
     from: &mut (impl AsyncBufRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    chunk: &[Question],
+    chunk: &[HolderQuestion],
 ) -> (VecDeque<Answer>, Result<(), String>) {
     let mut bytes = Vec::new();
     for (_, path) in chunk {
@@ -71,7 +71,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
     }
 
-    fn chunk() -> Vec<Question> {
+    fn chunk() -> Vec<HolderQuestion> {
         vec![(7, b"/a".to_vec()), (3, b"/b".to_vec()), (9, b"/c".to_vec())]
     }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::conversation::{Question, ask};
+use crate::conversation::{HolderQuestion, ask};
 use crate::process::converse;
 
 /// Processes at most: each has one question under way at a time, and the catalogue takes several.
@@ -46,7 +46,7 @@ pub struct Locator {
 #[derive(Debug)]
 struct Inner {
     answers: UnboundedSender<Located>,
-    waiting: RefCell<VecDeque<Question>>,
+    waiting: RefCell<VecDeque<HolderQuestion>>,
     /// Wakes a process's future when there is more to ask.
     more: Notify,
     processes: Cell<usize>,
@@ -68,7 +68,7 @@ impl Locator {
 
     /// Takes questions; each is answered once, but after a failure none. Must be called inside a
     /// `tokio::task::LocalSet`.
-    pub fn ask(&self, questions: impl IntoIterator<Item = Question>) {
+    pub fn ask(&self, questions: impl IntoIterator<Item = HolderQuestion>) {
         let inner = &self.inner;
         if inner.failed.get() {
             return;
@@ -116,9 +116,9 @@ impl Inner {
         .await
     }
 
-    async fn next_chunk(&self) -> Vec<Question> {
+    async fn next_chunk(&self) -> Vec<HolderQuestion> {
         loop {
-            let chunk: Vec<Question> = {
+            let chunk: Vec<HolderQuestion> = {
                 let mut waiting = self.waiting.borrow_mut();
                 let length = waiting.len().min(CHUNK);
                 waiting.drain(..length).collect()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::conversation::{Answer, Question, ask};
+use crate::conversation::{Answer, HolderQuestion, ask};
 use crate::process::converse;
 
 /// The catalogue has so long for each bundle of questions, on average.
@@ -46,7 +46,7 @@ pub struct Reached {
 
 /// Finds out for each file whether it can be read; or why that cannot be found out. Must be called
 /// inside a `tokio::task::LocalSet`.
-pub async fn reach(files: &[Question]) -> Result<Reached, String> {
+pub async fn reach(files: &[HolderQuestion]) -> Result<Reached, String> {
     let bundles = u32::try_from(files.len().div_ceil(CHUNK)).unwrap_or(u32::MAX);
     let limit = CATALOGUE_WITHIN.saturating_mul(bundles);
     let replicas = converse(Some(limit), async |from, to| {
@@ -81,7 +81,7 @@ pub async fn reach(files: &[Question]) -> Result<Reached, String> {
 }
 
 /// Each host that is named, with a file that it is to hand out.
-fn one_of_each(files: &[Question], replicas: &[Answer]) -> BTreeMap<Vec<u8>, Question> {
+fn one_of_each(files: &[HolderQuestion], replicas: &[Answer]) -> BTreeMap<Vec<u8>, HolderQuestion> {
     let mut hosts = BTreeMap::new();
     for (question, named) in files.iter().zip(replicas) {
         for host in named.iter().flatten() {
@@ -91,7 +91,11 @@ fn one_of_each(files: &[Question], replicas: &[Answer]) -> BTreeMap<Vec<u8>, Que
     hosts
 }
 
-fn sum_up(files: &[Question], replicas: Vec<Answer>, silent: BTreeMap<Vec<u8>, u32>) -> Reached {
+fn sum_up(
+    files: &[HolderQuestion],
+    replicas: Vec<Answer>,
+    silent: BTreeMap<Vec<u8>, u32>,
+) -> Reached {
     let reach = |named: Answer| match named {
         Err(_) => Reach::Unknown,
         Ok(mut hosts) => {
@@ -122,7 +126,7 @@ async fn hands_out(host: &[u8], path: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn files() -> Vec<Question> {
+    fn files() -> Vec<HolderQuestion> {
         [(7, "/a"), (8, "/b"), (9, "/c"), (10, "/d")]
             .map(|(id, path)| (id, path.as_bytes().to_vec()))
             .to_vec()

@@ -117,7 +117,7 @@ pub enum AgentRequest {
 
 /// Which of a command's two outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum OutputStream {
+pub enum OutputDescriptor {
     /// Descriptor 1.
     Stdout,
     /// Descriptor 2.
@@ -132,7 +132,7 @@ pub enum AgentEvent {
         /// Which.
         command: CommandId,
         /// Where it wrote.
-        stream: OutputStream,
+        descriptor: OutputDescriptor,
         /// What.
         #[serde(with = "crate::text::as_bytes")]
         bytes: Vec<u8>,

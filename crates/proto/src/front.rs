@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::OutputDescriptor;
 use crate::journal::CommandEnvironment;
 use crate::streams::{OpeningId, RecordForm};
 use crate::{Figure, Text};
@@ -17,7 +18,8 @@ use crate::{Figure, Text};
 pub use words::{
     ActionOutcome, CiSystem, ClusterKind, FailedTarget, FailureTermination, FileAnswer, Filesystem,
     GateChoice, GateKind, ListOrder, OutputChoice, PlanFormat, PolicyChoice, ProgressMode, RerunOn,
-    RoundKind, SettledHow, StdinChoice, StopHow, StrictField, TaskKind, UnknownTaskKind,
+    RoundKind, SettledHow, StdinChoice, StopHow, StrictField, TaskFlag, TaskFlags, TaskKind,
+    UnknownTaskFlags, UnknownTaskKind,
 };
 
 /// From the front to the hub.
@@ -49,7 +51,7 @@ pub enum FrontMessage {
         component: ComponentDefinition,
     },
     /// More prerequisites of a task that has not started: task, prerequisites, flags.
-    AddPrerequisites(u32, Vec<u32>, u8),
+    AddPrerequisites(u32, Vec<u32>, TaskFlags),
     /// Run these tasks: invocation, tasks, the task whose action waits.
     Invoke(u32, Vec<u32>, Option<u32>),
     /// An action ended: task, outcome, first line of what went wrong; of one that began without a
@@ -92,7 +94,7 @@ pub enum FrontMessage {
         task: u32,
     },
     /// What an action itself wrote: task, descriptor (1 or 2), bytes (only with `--output=task` or a live display).
-    WriteOutput(Option<u32>, u8, Text),
+    WriteOutput(Option<u32>, #[serde(with = "words::descriptor")] OutputDescriptor, Text),
     /// The front needs the terminal for itself, or does not any more; each `true` is followed by a `false`.
     HoldDisplay {
         /// Whether it does.
@@ -275,19 +277,9 @@ pub enum Timestamp {
     Now,
 }
 
-/// Bits of a task's flags.
-pub mod task_flags {
-    /// The task has an action.
-    pub const HAS_ACTION: u8 = 1;
-    /// A prerequisite could not be resolved yet.
-    pub const DEFERRED: u8 = 2;
-    /// It invokes others, or acts, in a way of its own, so that it is run in a dry run too.
-    pub const OWN_WAY: u8 = 4;
-}
-
 /// One task: number, kind, flags, name, requirement, prerequisites, rule (0: none that is known),
 /// parameters (0: none), files (0: nothing is declared).
-pub type TaskDefinition = (u32, TaskKind, u8, Text, u32, Vec<u32>, u32, u32, u32);
+pub type TaskDefinition = (u32, TaskKind, TaskFlags, Text, u32, Vec<u32>, u32, u32, u32);
 
 /// Files that the actions of some tasks write beside their target, and read beside their prerequisites.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -697,7 +689,7 @@ pub struct ClusterSettings {
     pub silence_ms: u32,
     /// What one node has made another one may take so long to see, ms.
     pub visible_ms: u32,
-    /// Failed attempts in a row after which a node is set aside; 0: never.
+    /// Failed attempts in a row after which a node is drained; 0: never.
     pub host_failures: u32,
     /// For `Filesystem::Local`.
     pub staging: StagingSettings,

@@ -688,7 +688,7 @@ impl InputBytes {
 /// How a task was done with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Settled {
+pub enum TaskOutcome {
     /// It was needed, and its action succeeded or it has none.
     Executed,
     /// It was up to date.
@@ -709,7 +709,7 @@ pub struct TaskSettled {
     /// Its number in this run.
     pub task: u32,
     /// How.
-    pub how: Settled,
+    pub how: TaskOutcome,
     /// Failed or abandoned prerequisites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub because: Vec<u32>,

@@ -20,7 +20,7 @@ use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandStarted, FileIdentity, InvocationEnded,
     InvocationStarted, JOURNAL_VERSION, JournalEvent, NodeJoined, Outcome, Reason, ReasonKind,
-    RuleDefined, RunEnded, RunOutcome, RunStarted, Settled, TargetFate, TaskDefined, TaskKind,
+    RuleDefined, RunEnded, RunOutcome, RunStarted, TargetFate, TaskDefined, TaskKind, TaskOutcome,
     TaskSettled,
 };
 use rakuda_record::history::{DurationTable, KnownRule, RunSummary};
@@ -430,7 +430,7 @@ impl<W: Write> Execution<'_, W> {
             return Ok(());
         }
         if bad {
-            self.fail(task, Settled::Failed, Vec::new())?;
+            self.fail(task, TaskOutcome::Failed, Vec::new())?;
             self.counts[1] += 1;
         } else {
             let rule = self.graph.rules[task as usize];
@@ -442,7 +442,7 @@ impl<W: Write> Execution<'_, W> {
         self.settle(task, !bad)
     }
 
-    fn fail(&mut self, task: u32, how: Settled, because: Vec<u32>) -> io::Result<()> {
+    fn fail(&mut self, task: u32, how: TaskOutcome, because: Vec<u32>) -> io::Result<()> {
         self.define(task)?;
         let time_ns = self.now_ns;
         self.put(&JournalEvent::TaskSettled(TaskSettled { time_ns, task, how, because }))
@@ -466,7 +466,7 @@ impl<W: Write> Execution<'_, W> {
                 if because.is_empty() {
                     self.ready.push_back((*dependent, 1));
                 } else {
-                    self.fail(*dependent, Settled::Abandoned, because)?;
+                    self.fail(*dependent, TaskOutcome::Abandoned, because)?;
                     self.counts[2] += 1;
                     settled.push_back((*dependent, false));
                 }

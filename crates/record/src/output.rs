@@ -10,7 +10,7 @@ const HEADER_BYTES_MAX: u64 = 1 << 16;
 
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub enum PieceKind {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -25,7 +25,7 @@ pub struct Piece {
     /// Number of the task, and of the attempt; none: a command that no action asked for.
     pub source: Option<(u32, u32)>,
     /// What it is.
-    pub stream: Stream,
+    pub kind: PieceKind,
     /// Its bytes.
     pub bytes: u64,
     /// Name of the task; a line feed in it is a space here.
@@ -52,7 +52,7 @@ pub fn read_pieces(
             // The rest of something that was cut, or a line feed after a piece.
             continue;
         };
-        if piece.stream == Stream::Dropped {
+        if piece.kind == PieceKind::Dropped {
             if wanted(&piece) {
                 each(&piece, &[])?;
             }
@@ -81,7 +81,7 @@ pub fn take_piece<'a>(bytes: &'a [u8], at: &mut usize) -> Option<(Piece, &'a [u8
         };
         let from = *at + line.len();
         let length =
-            if piece.stream == Stream::Dropped { 0 } else { usize::try_from(piece.bytes).ok()? };
+            if piece.kind == PieceKind::Dropped { 0 } else { usize::try_from(piece.bytes).ok()? };
         let content = bytes.get(from..from.checked_add(length)?)?;
         *at = from + length;
         return Some((piece, content));
@@ -97,15 +97,15 @@ fn parse_header(line: &[u8]) -> Option<Piece> {
         let (attempt, line) = word(line.strip_prefix(b"attempt ")?)?;
         (Some((task.parse().ok()?, attempt.parse().ok()?)), line)
     };
-    let (stream, line) = word(line)?;
-    let stream = match stream {
-        "stdout" => Stream::Stdout,
-        "stderr" => Stream::Stderr,
-        "dropped" => Stream::Dropped,
+    let (kind, line) = word(line)?;
+    let kind = match kind {
+        "stdout" => PieceKind::Stdout,
+        "stderr" => PieceKind::Stderr,
+        "dropped" => PieceKind::Dropped,
         _ => return None,
     };
     let (bytes, name) = word(line)?;
-    Some(Piece { source, stream, bytes: bytes.parse().ok()?, name: Text(name.to_vec()) })
+    Some(Piece { source, kind, bytes: bytes.parse().ok()?, name: Text(name.to_vec()) })
 }
 
 /// What stands before the next space, and what after it.
@@ -118,10 +118,10 @@ fn word(line: &[u8]) -> Option<(&str, &[u8])> {
 mod tests {
     use super::*;
 
-    fn all(log: &[u8]) -> Vec<(String, Stream, Vec<u8>)> {
+    fn all(log: &[u8]) -> Vec<(String, PieceKind, Vec<u8>)> {
         let mut pieces = Vec::new();
         let each = |piece: &Piece, content: &[u8]| {
-            pieces.push((piece.name.to_display(), piece.stream, content.to_vec()));
+            pieces.push((piece.name.to_display(), piece.kind, content.to_vec()));
             Ok(())
         };
         read_pieces(log, |_| true, each).unwrap();
@@ -133,9 +133,9 @@ mod tests {
         let log = b"=== task 12 attempt 1 stdout 7 a b\none\ntwo\n=== task - stderr 1 \n\xff\n\
             === task 3 attempt 2 dropped 99 c\n";
         let expected = [
-            ("a b".to_owned(), Stream::Stdout, b"one\ntwo".to_vec()),
-            (String::new(), Stream::Stderr, vec![0xff]),
-            ("c".to_owned(), Stream::Dropped, vec![]),
+            ("a b".to_owned(), PieceKind::Stdout, b"one\ntwo".to_vec()),
+            (String::new(), PieceKind::Stderr, vec![0xff]),
+            ("c".to_owned(), PieceKind::Dropped, vec![]),
         ];
         assert_eq!(all(log), expected);
     }
@@ -159,13 +159,13 @@ mod tests {
     fn content_that_looks_like_a_header_is_content() {
         let inner = "=== task 1 attempt 1 stdout 5 x\nhello";
         let log = format!("=== task 2 attempt 1 stdout {} y\n{inner}\n", inner.len());
-        assert_eq!(all(log.as_bytes()), [("y".to_owned(), Stream::Stdout, inner.into())]);
+        assert_eq!(all(log.as_bytes()), [("y".to_owned(), PieceKind::Stdout, inner.into())]);
     }
 
     #[test]
     fn torn_end_gives_what_is_there_and_garbage_is_passed_over() {
         let log = b"garbage\n=== task what\n=== task 1 attempt 1 stdout 100 a\nonly this";
-        assert_eq!(all(log), [("a".to_owned(), Stream::Stdout, b"only this".to_vec())]);
+        assert_eq!(all(log), [("a".to_owned(), PieceKind::Stdout, b"only this".to_vec())]);
         assert_eq!(all(b"=== task 1 attempt 1 stdout 18446744073709551615 a\nx").len(), 1);
     }
 

@@ -189,18 +189,18 @@ fn read_lines(
         let (end, bytes) = lines.next(|line| {
             each(
                 match parse(line, wanted, strict) {
-                    Line::Event(event) => {
+                    ParsedLine::Event(event) => {
                         if let JournalEvent::RunStarted(started) = &event {
                             check_version(started.version)?;
                         }
                         Found::Event(event)
                     }
-                    Line::Unwanted => Found::Other,
-                    Line::Unknown => {
+                    ParsedLine::Unwanted => Found::Other,
+                    ParsedLine::Unknown => {
                         skipped.unknown += 1;
                         Found::Other
                     }
-                    Line::Damaged => {
+                    ParsedLine::Damaged => {
                         skipped.damaged += 1;
                         Found::Damage
                     }
@@ -299,7 +299,7 @@ impl<R: BufRead> Lines<'_, R> {
     clippy::large_enum_variant,
     reason = "one at a time, on the stack, and nearly always an event"
 )]
-enum Line {
+enum ParsedLine {
     Event(JournalEvent),
     Unwanted,
     Unknown,
@@ -312,29 +312,29 @@ struct Peek {
     event: String,
 }
 
-fn parse(line: &[u8], wanted: Wanted, strict: bool) -> Line {
+fn parse(line: &[u8], wanted: Wanted, strict: bool) -> ParsedLine {
     if line.is_empty() {
-        return Line::Unwanted;
+        return ParsedLine::Unwanted;
     }
     let name = match first_name(line) {
         Some(name) => Name::of(name),
         None => match serde_json::from_slice::<Peek>(line) {
             Ok(peek) => Name::of(peek.event.as_bytes()),
-            Err(_) => return Line::Damaged,
+            Err(_) => return ParsedLine::Damaged,
         },
     };
     match name {
         Some(name) if !wanted.has(name) => {
             // Two lines whose bytes in between were lost begin like the first one.
             let sound = !strict || serde_json::from_slice::<IgnoredAny>(line).is_ok();
-            if sound { Line::Unwanted } else { Line::Damaged }
+            if sound { ParsedLine::Unwanted } else { ParsedLine::Damaged }
         }
         Some(name) => match name.parse(line) {
-            Ok(event) if bounds::hold(&event) => Line::Event(event),
-            Ok(_) | Err(_) => Line::Damaged,
+            Ok(event) if bounds::hold(&event) => ParsedLine::Event(event),
+            Ok(_) | Err(_) => ParsedLine::Damaged,
         },
-        None if serde_json::from_slice::<IgnoredAny>(line).is_ok() => Line::Unknown,
-        None => Line::Damaged,
+        None if serde_json::from_slice::<IgnoredAny>(line).is_ok() => ParsedLine::Unknown,
+        None => ParsedLine::Damaged,
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    CommandEnded, CommandEnvironment, FileStaged, NodeChosen, Outcome, Reason, RunOutcome, Settled,
-    TargetFate, TaskKind,
+    CommandEnded, CommandEnvironment, FileStaged, NodeChosen, Outcome, Reason, RunOutcome,
+    TargetFate, TaskKind, TaskOutcome,
 };
 
 use crate::run::{Attempt, Loss, Run, Task};
@@ -149,7 +149,7 @@ pub enum What {
     /// The task was settled without an attempt that says so.
     Settled {
         /// How.
-        how: Settled,
+        how: TaskOutcome,
         /// Because of which prerequisites.
         because: Vec<Text>,
     },
@@ -208,7 +208,7 @@ pub fn story(run: &Run, number: u32) -> Option<Story> {
     }
     tell_staged(run, task, &mut happenings);
     // That it failed has been said with its last attempt.
-    let told = |how| how == Settled::Failed && !task.attempts.is_empty();
+    let told = |how| how == TaskOutcome::Failed && !task.attempts.is_empty();
     if let Some(settled) = task.settled.as_ref().filter(|settled| !told(settled.how)) {
         let what = What::Settled { how: settled.how, because: names(&because(run, task)) };
         happenings.push(Happening { time_ns: settled.time_ns, what });
@@ -259,13 +259,13 @@ pub fn fate(run: &Run, task: &Task) -> Fate {
     }
     if let Some(settled) = &task.settled {
         return match settled.how {
-            Settled::Executed => Fate::Executed,
+            TaskOutcome::Executed => Fate::Executed,
             // It was made in this run, was lost, and came back.
-            Settled::NotNeeded if !task.attempts.is_empty() => Fate::Executed,
-            Settled::NotNeeded => Fate::UpToDate,
-            Settled::Failed => Fate::Failed,
-            Settled::Abandoned => Fate::Abandoned,
-            Settled::NotReached => Fate::NotReached,
+            TaskOutcome::NotNeeded if !task.attempts.is_empty() => Fate::Executed,
+            TaskOutcome::NotNeeded => Fate::UpToDate,
+            TaskOutcome::Failed => Fate::Failed,
+            TaskOutcome::Abandoned => Fate::Abandoned,
+            TaskOutcome::NotReached => Fate::NotReached,
         };
     }
     match task.attempts.last() {

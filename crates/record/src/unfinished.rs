@@ -45,7 +45,7 @@ pub struct OpenAttempt {
     /// As it began.
     pub started: AttemptStarted,
     /// Its end may have been in what is damaged since it began.
-    pub doubtful: bool,
+    pub is_suspected: bool,
     /// It has ended well, and other tasks of its gang have not: what it has made is no result.
     pub awaits_gang: bool,
     /// It has ended, and its target was settled then. What it has left behind may have made it again.
@@ -73,7 +73,7 @@ pub struct OpenTarget {
     /// What it was when the attempt began.
     pub before: Option<FileIdentity>,
     /// The attempt may have ended well: the line that says so may be lost.
-    pub doubtful: bool,
+    pub is_suspected: bool,
     /// It is still there, as the user was told when the attempt ended.
     pub is_known: bool,
 }
@@ -84,14 +84,14 @@ impl Unfinished {
         // Of a run that ended, nothing is open whose end was not noted.
         let attempts =
             self.attempts.iter().filter(|attempt| self.ended.is_none() || attempt.is_settled);
-        attempts.filter_map(|OpenAttempt { task, started, doubtful, fate, .. }| {
+        attempts.filter_map(|OpenAttempt { task, started, is_suspected, fate, .. }| {
             let task = task.as_ref()?;
             let made = matches!(task.kind, TaskKind::File | TaskKind::Directory);
             made.then(|| OpenTarget {
                 name: task.name.clone(),
                 path: started.target.clone().unwrap_or_else(|| task.name.clone()),
                 before: started.before,
-                doubtful: *doubtful,
+                is_suspected: *is_suspected,
                 is_known: matches!(fate, Some(TargetFate::Left | TargetFate::Stuck)),
             })
         })
@@ -139,7 +139,7 @@ impl Unfinished {
         }
         let Pass { started, ended, damage, newest_ns, clock_ahead_ns, .. } = pass;
         let attempts = open.into_values().map(|(start, mut attempt)| {
-            attempt.doubtful = damage.is_some_and(|damage| damage.last_offset > start);
+            attempt.is_suspected = damage.is_some_and(|damage| damage.last_offset > start);
             attempt
         });
         let attempts = attempts.collect();
@@ -229,7 +229,7 @@ impl Pass {
                 let attempt = OpenAttempt {
                     task: None,
                     started,
-                    doubtful: false,
+                    is_suspected: false,
                     awaits_gang: false,
                     is_settled: false,
                     fate: None,

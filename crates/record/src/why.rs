@@ -6,7 +6,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use rakuda_proto::Text;
-use rakuda_proto::journal::{Reason, ReasonKind, Settled};
+use rakuda_proto::journal::{Reason, ReasonKind, TaskOutcome};
 
 use crate::run::{Run, Task};
 use crate::story::{Fate, fate};
@@ -67,7 +67,7 @@ pub fn why(run: &Run, number: u32) -> Option<Why> {
 pub fn because(run: &Run, task: &Task) -> Vec<u32> {
     let Some(settled) = &task.settled else { return Vec::new() };
     let mut because = settled.because.clone();
-    if settled.how == Settled::Abandoned {
+    if settled.how == TaskOutcome::Abandoned {
         let mut seen: HashSet<u32> = because.iter().copied().collect();
         let went_badly = |number: &u32| {
             let fate = run.task(*number).map(|task| fate(run, task));

@@ -117,7 +117,7 @@ fn attempts_without_a_good_end_are_found_after_a_cut_at_any_line() {
             .collect();
         let unfinished = Unfinished::read(Cursor::new(cut), Some(end as u64)).unwrap();
         assert_eq!(unfinished.damage, None, "cut at {end}");
-        assert!(unfinished.attempts.iter().all(|attempt| !attempt.doubtful));
+        assert!(unfinished.attempts.iter().all(|attempt| !attempt.is_suspected));
         let attempts = unfinished.attempts.into_iter();
         let found: Vec<_> =
             attempts.map(|attempt| (attempt.task.unwrap(), attempt.is_settled)).collect();
@@ -132,14 +132,14 @@ fn open_attempts(journal: &[u8]) -> Vec<u32> {
     left.attempts.iter().map(|attempt| attempt.started.task).collect()
 }
 
-/// What a damaged journal tells must be true, or told to be doubtful.
+/// What a damaged journal tells must be true, or told to be suspected.
 fn check_damaged(whole: &[u8], damaged: &[u8], what: &str) {
     let open = open_attempts(whole);
     let left = Unfinished::read(Cursor::new(damaged), Some(whole.len() as u64)).unwrap();
     let damage = left.damage.unwrap_or_else(|| panic!("not noticed: {what}"));
     for attempt in &left.attempts {
         let is_open = open.contains(&attempt.started.task);
-        assert!(is_open || attempt.doubtful, "{what}: {:?} had ended", attempt.started);
+        assert!(is_open || attempt.is_suspected, "{what}: {:?} had ended", attempt.started);
     }
     let found = |task: &u32| left.attempts.iter().any(|attempt| attempt.started.task == *task);
     for task in open.iter().filter(|task| !found(task)) {
@@ -160,7 +160,7 @@ fn cut_off() -> Vec<u8> {
 }
 
 #[test]
-fn bytes_that_were_lost_make_doubtful_what_they_may_have_told() {
+fn bytes_that_were_lost_make_suspected_what_they_may_have_told() {
     let whole = cut_off();
     assert!(!open_attempts(&whole).is_empty());
     for size in [1, 40, 200, 1000] {
@@ -174,7 +174,7 @@ fn bytes_that_were_lost_make_doubtful_what_they_may_have_told() {
 }
 
 #[test]
-fn a_journal_that_is_shorter_than_it_was_is_doubtful_where_it_ends() {
+fn a_journal_that_is_shorter_than_it_was_is_suspected_where_it_ends() {
     let whole = cut_off();
     for end in 0..whole.len() {
         check_damaged(&whole, &whole[..end], &format!("cut at {end}"));

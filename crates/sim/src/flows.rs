@@ -12,14 +12,14 @@ use crate::units::{SECOND_NS, SECOND_PS};
 
 /// The channels of a transfer, each with what a byte takes of it (ps).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Way {
+pub(crate) struct FlowPath {
     hops: [Option<(ChannelId, u64)>; HOPS_MAX],
 }
 
-impl Way {
+impl FlowPath {
     pub(crate) fn through(mut self, channel: ChannelId, cost_ps: u64) -> Self {
         let free = self.hops.iter_mut().find(|hop| hop.is_none());
-        *free.expect("a way has at most five channels") = Some((channel, cost_ps));
+        *free.expect("a path has at most five channels") = Some((channel, cost_ps));
         self
     }
 
@@ -31,7 +31,7 @@ impl Way {
 #[derive(Clone, Debug)]
 struct Flow {
     cap: u64,
-    way: Way,
+    path: FlowPath,
     /// Bytes x 10^9 that were left at `seen_ns`.
     left: u128,
     seen_ns: u64,
@@ -112,10 +112,10 @@ impl Flows {
     }
 
     /// Begins a transfer. Its rate, and those of others, are right after the next `settle`.
-    pub(crate) fn start(&mut self, now: u64, bytes: u64, cap: u64, way: Way) -> FlowId {
+    pub(crate) fn start(&mut self, now: u64, bytes: u64, cap: u64, path: FlowPath) -> FlowId {
         let left = u128::from(bytes) * u128::from(SECOND_NS);
         let flow =
-            Flow { cap: cap.max(1), way, left, seen_ns: now, rate: 0, finish_ns: None, round: 0 };
+            Flow { cap: cap.max(1), path, left, seen_ns: now, rate: 0, finish_ns: None, round: 0 };
         let id = if let Some(id) = self.unused.pop() {
             self.items[id.index()] = flow;
             id
@@ -124,7 +124,7 @@ impl Flows {
             FlowId::at(self.items.len() - 1)
         };
         let mut alone = true;
-        for (channel, cost) in way.hops() {
+        for (channel, cost) in path.hops() {
             self.changed.push(channel);
             let channel = &mut self.channels[channel.index()];
             channel.flows.push(id);
@@ -143,9 +143,9 @@ impl Flows {
         if let Some(finish_ns) = flow.finish_ns.take() {
             self.finishes.remove(&(finish_ns, id));
         }
-        let way = flow.way;
+        let path = flow.path;
         let mut alone = true;
-        for (channel, cost) in way.hops() {
+        for (channel, cost) in path.hops() {
             self.changed.push(channel);
             let channel = &mut self.channels[channel.index()];
             channel.flows.retain(|other| *other != id);
@@ -202,7 +202,7 @@ impl Flows {
                     let channel = &self.channels[channel.index()];
                     channel.capacity() / channel.weight
                 };
-                let rate = flow.way.hops().map(share).min().unwrap_or(flow.cap).min(flow.cap);
+                let rate = flow.path.hops().map(share).min().unwrap_or(flow.cap).min(flow.cap);
                 self.set_rate(now, id, rate);
             }
         }
@@ -239,8 +239,8 @@ impl Flows {
                 }
                 self.items[id.index()].round = self.rounds;
                 let mut demand = Demand::new(self.items[id.index()].cap);
-                let way = self.items[id.index()].way;
-                for (channel, cost) in way.hops() {
+                let path = self.items[id.index()].path;
+                for (channel, cost) in path.hops() {
                     demand.add(self.find(channel, scratch), cost);
                 }
                 scratch.flows.push(id);
@@ -310,9 +310,9 @@ mod tests {
     fn two_transfers_share_a_disk_until_the_shorter_has_ended() {
         let mut flows = Flows::new(Sharing::MaxMin);
         let disk = flows.add_channel(100);
-        let way = Way::default().through(disk, cost_ps(100 * MIB));
-        flows.start(0, 100 * MIB, 1_000 * MIB, way);
-        flows.start(0, 200 * MIB, 1_000 * MIB, way);
+        let path = FlowPath::default().through(disk, cost_ps(100 * MIB));
+        flows.start(0, 100 * MIB, 1_000 * MIB, path);
+        flows.start(0, 200 * MIB, 1_000 * MIB, path);
         let ends = run(&mut flows);
         assert!(ends[0].abs_diff(2_000) < 5 && ends[1].abs_diff(3_000) < 5, "{ends:?}");
     }
@@ -321,9 +321,9 @@ mod tests {
     fn a_disk_that_loses_time_between_transfers_is_slower_for_two_than_for_one() {
         let mut flows = Flows::new(Sharing::MaxMin);
         let disk = flows.add_channel(50);
-        let way = Way::default().through(disk, cost_ps(100 * MIB));
-        flows.start(0, 100 * MIB, 1_000 * MIB, way);
-        flows.start(0, 200 * MIB, 1_000 * MIB, way);
+        let path = FlowPath::default().through(disk, cost_ps(100 * MIB));
+        flows.start(0, 100 * MIB, 1_000 * MIB, path);
+        flows.start(0, 200 * MIB, 1_000 * MIB, path);
         let ends = run(&mut flows);
         assert!(ends[0].abs_diff(4_000) < 5 && ends[1].abs_diff(5_000) < 5, "{ends:?}");
     }
@@ -332,9 +332,9 @@ mod tests {
     fn equal_shares_leave_what_one_cannot_use() {
         let mut flows = Flows::new(Sharing::Equal);
         let disk = flows.add_channel(100);
-        let way = Way::default().through(disk, cost_ps(100 * MIB));
-        flows.start(0, 10 * MIB, 10 * MIB, way);
-        flows.start(0, 100 * MIB, 1_000 * MIB, way);
+        let path = FlowPath::default().through(disk, cost_ps(100 * MIB));
+        flows.start(0, 10 * MIB, 10 * MIB, path);
+        flows.start(0, 100 * MIB, 1_000 * MIB, path);
         let ends = run(&mut flows);
         assert!(ends[0].abs_diff(1_000) < 5 && ends[1].abs_diff(1_500) < 5, "{ends:?}");
     }
@@ -344,10 +344,15 @@ mod tests {
         let mut flows = Flows::new(Sharing::MaxMin);
         for _ in 0..2 {
             let disk = flows.add_channel(100);
-            flows.start(0, 59 * MIB, 59 * MIB, Way::default().through(disk, cost_ps(59 * MIB)));
+            flows.start(
+                0,
+                59 * MIB,
+                59 * MIB,
+                FlowPath::default().through(disk, cost_ps(59 * MIB)),
+            );
         }
-        flows.start(0, 592 * MIB, 592 * MIB, Way::default());
-        flows.start(0, 0, 1, Way::default());
+        flows.start(0, 592 * MIB, 592 * MIB, FlowPath::default());
+        flows.start(0, 0, 1, FlowPath::default());
         let ends = run(&mut flows);
         assert_eq!(ends[0], 0);
         assert!(ends[1..].iter().all(|end| end.abs_diff(1_000) < 2), "{ends:?}");

@@ -9,7 +9,7 @@ use rakuda_core::{NodeId, Places, TaskId};
 
 use crate::cache::PageCache;
 use crate::cluster::{Cluster, FileSystem};
-use crate::flows::{Flows, Way};
+use crate::flows::{FlowPath, Flows};
 use crate::ids::{ChannelId, FileId, FlowId, MachineId};
 use crate::random::{Purpose, Random};
 use crate::units::cost_ps;
@@ -170,9 +170,9 @@ impl World {
         task: TaskId,
     ) -> Option<(FlowId, Origin)> {
         let origin = self.origin(reader, file)?;
-        let (cap, way) = self.way_of_read(reader, origin);
+        let (cap, path) = self.path_of_read(reader, origin);
         let bytes = self.bytes(file);
-        Some((self.start(now, bytes, cap, way, Owner::Read(task)), origin))
+        Some((self.start(now, bytes, cap, path, Owner::Read(task)), origin))
     }
 
     fn origin(&self, reader: MachineId, file: FileId) -> Option<Origin> {
@@ -189,32 +189,32 @@ impl World {
         Some(Origin { machine, cached: holds(machine), local: false })
     }
 
-    fn way_of_read(&self, reader: MachineId, origin: Origin) -> (u64, Way) {
+    fn path_of_read(&self, reader: MachineId, origin: Origin) -> (u64, FlowPath) {
         let rates = &self.cluster.rates;
         let holder = &self.machines[origin.machine.index()];
-        let mut way = Way::default();
+        let mut path = FlowPath::default();
         if !origin.cached {
-            way = way.through(holder.disk, cost_ps(rates.local_disk_read));
+            path = path.through(holder.disk, cost_ps(rates.local_disk_read));
         }
         if origin.local {
             let cap = if origin.cached { rates.local_cached_read } else { rates.local_disk_read };
-            return (cap, way);
+            return (cap, path);
         }
-        way = self.across(way, origin.machine, reader);
+        path = self.across(path, origin.machine, reader);
         if self.cluster.file_system == FileSystem::Local {
             let disk = self.machines[reader.index()].disk_written;
-            way = way.through(disk, cost_ps(rates.local_write));
+            path = path.through(disk, cost_ps(rates.local_write));
         }
-        (if origin.cached { rates.remote_cached_read } else { rates.remote_disk_read }, way)
+        (if origin.cached { rates.remote_cached_read } else { rates.remote_disk_read }, path)
     }
 
-    fn across(&self, way: Way, from: MachineId, to: MachineId) -> Way {
+    fn across(&self, path: FlowPath, from: MachineId, to: MachineId) -> FlowPath {
         let cost = cost_ps(self.cluster.link);
-        let mut way = way.through(self.machines[from.index()].up, cost);
+        let mut path = path.through(self.machines[from.index()].up, cost);
         if let (Some(switch), Some(bandwidth)) = (self.switch, self.cluster.switch) {
-            way = way.through(switch, cost_ps(bandwidth));
+            path = path.through(switch, cost_ps(bandwidth));
         }
-        way.through(self.machines[to.index()].down, cost)
+        path.through(self.machines[to.index()].down, cost)
     }
 
     /// A file has been read.
@@ -265,19 +265,19 @@ impl World {
         let holder = &self.machines[machine.index()];
         let room = (holder.cache.capacity() / 5).saturating_sub(holder.dirty_bytes);
         let dirty = self.cluster.write_back && bytes <= room;
-        let mut way = Way::default();
+        let mut path = FlowPath::default();
         if machine != writer {
-            way = self.across(way, writer, machine);
+            path = self.across(path, writer, machine);
         }
         if !dirty {
-            way = way.through(holder.disk_written, cost_ps(rates.local_write));
+            path = path.through(holder.disk_written, cost_ps(rates.local_write));
         }
         let cap = match (dirty, machine == writer) {
             (false, _) => rates.local_write,
             (true, true) => rates.local_cached_read,
             (true, false) => rates.remote_cached_read,
         };
-        let flow = self.start(now, bytes, cap, way, Owner::Write(task));
+        let flow = self.start(now, bytes, cap, path, Owner::Write(task));
         (flow, Target { machine, dirty })
     }
 
@@ -313,8 +313,8 @@ impl World {
         let machine = &self.machines[id.index()];
         if let Some(&bytes) = machine.dirty.front() {
             let rate = self.cluster.rates.local_write;
-            let way = Way::default().through(machine.disk_written, cost_ps(rate));
-            self.start(now, bytes, rate, way, Owner::Flush(id));
+            let path = FlowPath::default().through(machine.disk_written, cost_ps(rate));
+            self.start(now, bytes, rate, path, Owner::Flush(id));
         }
     }
 
@@ -340,8 +340,8 @@ impl World {
         }
     }
 
-    fn start(&mut self, now: u64, bytes: u64, cap: u64, way: Way, owner: Owner) -> FlowId {
-        let id = self.flows.start(now, bytes, cap, way);
+    fn start(&mut self, now: u64, bytes: u64, cap: u64, path: FlowPath, owner: Owner) -> FlowId {
+        let id = self.flows.start(now, bytes, cap, path);
         if id.index() == self.owners.len() {
             self.owners.push(owner);
         } else {

@@ -20,7 +20,7 @@ class ClusterNodesTest < ClusterHostsCase
     assert_includes story, "failed: it was lost with 3 different nodes (#{names}) and is suspected of taking them down"
   end
 
-  def test_a_host_where_all_fails_is_set_aside
+  def test_a_host_where_all_fails_is_drained
     result = rakuda(<<~'RUBY', "-q", "--retry", "3", "HOST_FAILURE=2")
       made = (1..12).map { |number| "out#{number}" }
       task default: made
@@ -32,8 +32,8 @@ class ClusterNodesTest < ClusterHostsCase
       end
     RUBY
     assert_equal 0, result.status, result.err
-    set_aside = "rakuda: node host2 is set aside: 2 actions failed there one after the other, while others did well\n"
-    assert_includes result.err, set_aside
+    drained = "rakuda: node host2 is drained: 2 actions failed there one after the other, while others did well\n"
+    assert_includes result.err, drained
     assert_equal ["host1\n"], (1..12).map { |number| read("out#{number}") }.uniq
   end
 

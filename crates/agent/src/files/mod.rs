@@ -1,5 +1,5 @@
 //! The files of this machine, for whoever may ask: reads, writes and removes them, one question a
-//! substream (docs/design/staging.md).
+//! channel (docs/design/staging.md).
 //!
 //! `rakudad files` serves a data link with it, and the hub asks itself with it for the files of its
 //! own machine. It knows no tasks.
@@ -26,42 +26,42 @@ use crate::visibility::identity_of;
 
 /// Serves a data link until it ends. Must be called inside a `tokio::task::LocalSet`.
 pub async fn serve(reader: Reader, writer: Writer) {
-    let on_stream = |stream| drop(tokio::task::spawn_local(answer(stream)));
-    mux::accept(reader, writer, on_stream).await;
+    let on_channel = |channel| drop(tokio::task::spawn_local(answer(channel)));
+    mux::accept(reader, writer, on_channel).await;
 }
 
-/// Answers the one question of a stream. What goes wrong with the stream ends the stream.
-pub async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
-    // Who has asked sees the end of the stream, and says what that means.
-    let _ = converse(&mut stream).await;
-    let _ = tokio::io::AsyncWriteExt::shutdown(&mut stream).await;
+/// Answers the one question of a channel. What goes wrong with the channel ends the channel.
+pub async fn answer(mut channel: impl AsyncRead + AsyncWrite + Unpin) {
+    // Who has asked sees the end of the channel, and says what that means.
+    let _ = converse(&mut channel).await;
+    let _ = tokio::io::AsyncWriteExt::shutdown(&mut channel).await;
 }
 
-async fn converse(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<(), ContentError> {
-    let done = match read_message(stream).await? {
+async fn converse(channel: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<(), ContentError> {
+    let done = match read_message(channel).await? {
         FileRequest::Look { path } => {
             let look = move || found(path.as_path());
             let found = tokio::task::spawn_blocking(look).await;
-            return write_message(stream, &found.unwrap_or(NOTHING)).await;
+            return write_message(channel, &found.unwrap_or(NOTHING)).await;
         }
         FileRequest::Change { path, to } => {
             let change = move || change(path.as_path(), to.as_ref().map(Text::as_path));
             match tokio::task::spawn_blocking(change).await {
-                Ok(Ok(false)) => return write_message(stream, &NOTHING).await,
+                Ok(Ok(false)) => return write_message(channel, &NOTHING).await,
                 Ok(Ok(true)) => Ok(()),
                 Ok(Err(reason)) => Err(reason),
                 Err(_) => Err("change the file".into()),
             }
         }
         FileRequest::Read { path, version } => {
-            return read::send(stream, path.as_path().to_path_buf(), version).await;
+            return read::send(channel, path.as_path().to_path_buf(), version).await;
         }
         FileRequest::Write { path, version, mode } => {
             let path = path.as_path().to_path_buf();
-            write::take(stream, path, version, mode).await?
+            write::take(channel, path, version, mode).await?
         }
         FileRequest::Join { socket } => {
-            let joined = crate::streams::pass_on(&socket.to_display(), stream).await;
+            let joined = crate::streams::pass_on(&socket.to_display(), channel).await;
             return joined.map_err(ContentError::Closed);
         }
         FileRequest::Remove { files } => {
@@ -77,7 +77,7 @@ async fn converse(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<
         Ok(()) => FileAnswer::Done,
         Err(reason) => FileAnswer::Failed { reason },
     };
-    write_message(stream, &answer).await
+    write_message(channel, &answer).await
 }
 
 /// The answer about what is not there.

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::{Status, completion};
 
 /// Where the runner lies, from the folder of a `bin` or `target/release` upwards.
@@ -26,15 +26,15 @@ pub struct Bench {
 
 impl Bench {
     /// Becomes the runner; comes back only when that cannot be.
-    pub fn answer(&self, place: &Place) -> anyhow::Result<Status> {
-        let error = command(place)?.args(&self.words).exec();
+    pub fn answer(&self, base: &BaseFolder) -> anyhow::Result<Status> {
+        let error = command(base)?.args(&self.words).exec();
         Err(error).context("ruby is needed to run benchmarks; it cannot be started")
     }
 
     /// Becomes the runner, which prints what may stand at the position among the words after `bench`. Says nothing of
     /// what went wrong.
-    pub fn complete(place: &Place, position: usize, words: &[OsString]) -> ExitCode {
-        if let Ok(mut command) = command(place) {
+    pub fn complete(base: &BaseFolder, position: usize, words: &[OsString]) -> ExitCode {
+        if let Ok(mut command) = command(base) {
             command.arg(completion::WORD).arg(position.to_string()).args(words);
             let _ = command.exec();
         }
@@ -43,13 +43,13 @@ impl Bench {
 }
 
 /// The runner, which has no words yet.
-fn command(place: &Place) -> anyhow::Result<Command> {
+fn command(base: &BaseFolder) -> anyhow::Result<Command> {
     #[expect(
         clippy::disallowed_methods,
         reason = "this program ends here; what follows is no command of a run"
     )]
     let mut command = Command::new("ruby");
-    command.arg(runner()?).current_dir(place.directory());
+    command.arg(runner()?).current_dir(base.directory());
     if let Ok(own) = std::env::current_exe() {
         command.env("RAKUDA_ENGINE", own);
     }

@@ -13,8 +13,8 @@ use clap::Args;
 use rakuda_hub::Fate;
 use rakuda_record::printable::printable;
 
+use super::base_folder::BaseFolder;
 use super::leftovers::{self, How, What};
-use super::place::Place;
 use super::{Status as Ending, UsageError};
 
 /// Hosts that are cleaned at the same time; sshd refuses more than 10 that have not logged in.
@@ -54,19 +54,19 @@ pub struct Clean {
 }
 
 /// A host, and the hosts that ssh is called for until it is there: leaders, and at last itself.
-type Way = (String, Vec<String>);
+type HostRoute = (String, Vec<String>);
 
 impl Clean {
     /// Cleans and says what was done.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Ending> {
         let what = What {
             how: if self.dry_run { How::Pretend } else { How::Remove },
             files: self.files,
-            records: place.records().ok().map(|records| records.root),
+            records: base.records().ok().map(|records| records.root),
         };
-        let ways = self.ways(place)?;
-        let ending = if self.failed { self.remove_failed(place, out)? } else { Ending::Good };
-        if ways.is_empty() {
+        let routes = self.routes(base)?;
+        let ending = if self.failed { self.remove_failed(base, out)? } else { Ending::Good };
+        if routes.is_empty() {
             for line in leftovers::clean(&what) {
                 writeln!(out, "{line}")?;
             }
@@ -74,12 +74,12 @@ impl Clean {
         }
         let program = rakuda_cluster::program_name().map_err(anyhow::Error::msg)?;
         let mut ending = ending;
-        for some in ways.chunks(AT_A_TIME) {
+        for some in routes.chunks(AT_A_TIME) {
             let cleaned: Vec<_> = std::thread::scope(|scope| {
                 let (program, what) = (program.as_str(), &what);
-                let start = |way: &Way| {
-                    let way = way.clone();
-                    scope.spawn(move || self.clean_host(&way, program, what))
+                let start = |route: &HostRoute| {
+                    let route = route.clone();
+                    scope.spawn(move || self.clean_host(&route, program, what))
                 };
                 let threads: Vec<_> = some.iter().map(start).collect();
                 threads.into_iter().map(|thread| thread.join().expect("it only waits")).collect()
@@ -102,9 +102,9 @@ impl Clean {
     }
 
     /// What failed attempts have left of targets in the folder of the runs.
-    fn remove_failed(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+    fn remove_failed(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Ending> {
         let mut ending = Ending::Good;
-        let root = place.records()?.root;
+        let root = base.records()?.root;
         for (path, fate) in rakuda_hub::remove_failed_files(&root, !self.dry_run) {
             let shown = printable(path.as_os_str().as_encoded_bytes());
             match fate {
@@ -121,36 +121,36 @@ impl Clean {
     }
 
     /// All hosts that are named; how the file says that one is reached holds.
-    fn ways(&self, place: &Place) -> anyhow::Result<Vec<Way>> {
+    fn routes(&self, base: &BaseFolder) -> anyhow::Result<Vec<HostRoute>> {
         let named = self.hosts.iter().map(|host| (host.clone(), Vec::new()));
         let mut leaders: BTreeMap<String, Vec<String>> = named.collect();
         if let Some(file) = &self.host_file {
-            let file = place.directory().join(file);
+            let file = base.directory().join(file);
             let hosts = rakuda_cluster::hosts_to_reach(&file);
             leaders.extend(hosts.map_err(|error| UsageError(error.to_string()))?);
         }
         if let Some(host) = leaders.keys().find(|host| host.starts_with('-') || host.is_empty()) {
             return Err(UsageError(format!("'{host}' is no name of a host")).into());
         }
-        let ways = leaders.into_iter().map(|(host, mut way)| {
-            way.retain(|leader| !is_this_machine(leader) && *leader != host);
-            way.push(host.clone());
-            (host, way)
+        let routes = leaders.into_iter().map(|(host, mut route)| {
+            route.retain(|leader| !is_this_machine(leader) && *leader != host);
+            route.push(host.clone());
+            (host, route)
         });
-        Ok(ways.collect())
+        Ok(routes.collect())
     }
 
     fn clean_host(
         &self,
-        (host, way): &Way,
+        (host, route): &HostRoute,
         program: &str,
         what: &What,
     ) -> Result<Vec<String>, String> {
         if is_this_machine(host) {
             return Ok(leftovers::clean(what));
         }
-        let asked = self.ask_over_ssh(way, script(program, what));
-        asked.map_err(|error| format!("{error:#}"))?.map_err(|why| match way.as_slice() {
+        let asked = self.ask_over_ssh(route, script(program, what));
+        asked.map_err(|error| format!("{error:#}"))?.map_err(|why| match route.as_slice() {
             [.., leader, _] => format!("{why} (through its leader {leader})"),
             _ => why,
         })
@@ -162,10 +162,10 @@ impl Clean {
     )]
     fn ask_over_ssh(
         &self,
-        way: &[String],
+        route: &[String],
         script: String,
     ) -> anyhow::Result<Result<Vec<String>, String>> {
-        let (first, beyond) = way.split_first().context("no host")?;
+        let (first, beyond) = route.split_first().context("no host")?;
         let script = beyond.iter().rev().fold(script, |script, host| self.pass_on(host, &script));
         let mut ssh = Command::new("ssh");
         ssh.args(self.ssh_words(first)).stdin(Stdio::piped());

@@ -15,8 +15,8 @@ use clap_complete::engine::{
 };
 use rakuda_record::words::command_line;
 
+use super::base_folder::BaseFolder;
 use super::bench::Bench;
-use super::place::Place;
 
 /// The word by which shells ask.
 pub const WORD: &str = "__complete";
@@ -38,8 +38,8 @@ pub fn run(command: Command, words: &[OsString]) -> ExitCode {
         return ExitCode::from(super::USAGE);
     };
     if let Some(bench) = bench_at(words, position) {
-        let place = Asked { words: words[..bench].to_vec() }.place();
-        return Bench::complete(&place, position - bench - 1, &words[bench + 1..]);
+        let base = Asked { words: words[..bench].to_vec() }.base();
+        return Bench::complete(&base, position - bench - 1, &words[bench + 1..]);
     }
     let mut words = words.to_vec();
     // The word that is to be completed may be none yet.
@@ -135,7 +135,7 @@ impl Asked {
     }
 
     fn runs(&self, word: &OsStr) -> Vec<CompletionCandidate> {
-        let folders = self.place().records().ok().and_then(|records| records.folders().ok());
+        let folders = self.base().records().ok().and_then(|records| records.folders().ok());
         let last = CompletionCandidate::new("last").help(Some("the newest run".into()));
         let runs = folders.unwrap_or_default().into_iter().map(|folder| {
             let words = folder.first().map(|started| command_line(&started.command_line));
@@ -148,7 +148,7 @@ impl Asked {
     /// The tasks of the run that the command line names, else of the last.
     fn tasks(&self, word: &OsStr) -> Vec<CompletionCandidate> {
         let name = self.value_of(&["--run"]).and_then(OsStr::to_str).unwrap_or("last");
-        let Ok(folder) = self.place().run_folder(name) else { return Vec::new() };
+        let Ok(folder) = self.base().run_folder(name) else { return Vec::new() };
         let bytes = fs::metadata(&folder.journal).map_or(u64::MAX, |metadata| metadata.len());
         if bytes > JOURNAL_BYTES_MAX {
             return Vec::new();
@@ -162,8 +162,8 @@ impl Asked {
         tasks.filter(|task| begins(task, word)).collect()
     }
 
-    fn place(&self) -> Place {
-        Place::new(self.value_of(&["-C", "--directory"]).map(PathBuf::from))
+    fn base(&self) -> BaseFolder {
+        BaseFolder::new(self.value_of(&["-C", "--directory"]).map(PathBuf::from))
     }
 
     /// The word after one of the options, or after its `=`.

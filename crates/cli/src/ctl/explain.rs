@@ -9,7 +9,7 @@ use rakuda_record::report::format::{bytes, counted_u64};
 use rakuda_record::words::duration_in_words;
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::which_run::RunArgument;
 use super::{Status, live};
 
@@ -34,9 +34,9 @@ pub struct Explain {
 
 impl Explain {
     /// Asks and prints. A task that no run knows is status 1.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         let question = json!({"ask": "explain", "task": self.task});
-        let answers = live::ask(place, self.run_argument.or(self.run.as_deref()), &question)?;
+        let answers = live::ask(base, self.run_argument.or(self.run.as_deref()), &question)?;
         let known = answers.iter().any(|answer| answer["state"] != "unknown");
         if self.json {
             writeln!(out, "{}", json!({"version": 1, "answers": answers}))?;

@@ -16,7 +16,7 @@ use rakuda_record::export::{
 };
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::report::read_tails;
 use super::which_run::RunOption;
 use super::{Status, UsageError};
@@ -77,12 +77,12 @@ enum Of {
 
 impl Export {
     /// Writes the file or folder.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         self.check_words()?;
         let output = self.output()?;
-        let run = place.read_run(self.run())?;
+        let run = base.read_run(self.run())?;
         if self.format == Format::RoCrate {
-            let folder = place.run_folder(self.run())?;
+            let folder = base.run_folder(self.run())?;
             let sources = ro_crate::Sources {
                 journal: &folder.journal,
                 directory: &folder.project(),
@@ -92,7 +92,7 @@ impl Export {
             let done = ro_crate::write(&run, &sources, output);
             return done.map(|()| Status::Good).map_err(|error| explained(error.into(), output));
         }
-        let tails = self.tails(place, &run)?;
+        let tails = self.tails(base, &run)?;
         if output == Path::new("-") {
             self.write(&run, &tails, out)?;
         } else {
@@ -136,11 +136,11 @@ impl Export {
     }
 
     /// What failed tasks printed, where the format tells it.
-    fn tails(&self, place: &Place, run: &Run) -> anyhow::Result<BTreeMap<u32, String>> {
+    fn tails(&self, base: &BaseFolder, run: &Run) -> anyhow::Result<BTreeMap<u32, String>> {
         if self.format != Format::Junit {
             return Ok(BTreeMap::new());
         }
-        Ok(read_tails(&place.run_folder(self.run())?, &junit::failed(run)))
+        Ok(read_tails(&base.run_folder(self.run())?, &junit::failed(run)))
     }
 
     fn write(

@@ -17,8 +17,8 @@ use rakuda_record::summary::streams::StreamState;
 use rakuda_record::sync::SyncFigures;
 use serde_json::{Value, json};
 
+use super::base_folder::BaseFolder;
 use super::journal_tasks::{NotRunning, Words, ended, fits, running, without_attempt};
-use super::place::Place;
 use super::waiting::{self, Bounds, in_words};
 use super::{live, report};
 
@@ -119,19 +119,24 @@ impl Feed {
     ///
     /// # Errors
     /// When none goes on, or its record cannot be found.
-    pub fn open(place: &Place, run: Option<&str>) -> anyhow::Result<Self> {
-        let answers = live::ask(place, Some(run.unwrap_or("last")), &json!({"ask": "status"}))?;
+    pub fn open(base: &BaseFolder, run: Option<&str>) -> anyhow::Result<Self> {
+        let answers = live::ask(base, Some(run.unwrap_or("last")), &json!({"ask": "status"}))?;
         let name = answers.last().and_then(|answer| answer["run"].as_str()).unwrap_or_default();
-        Ok(Self { follower: Follower::new(place.run_folder(name)?), failure: None })
+        Ok(Self { follower: Follower::new(base.run_folder(name)?), failure: None })
     }
 
     /// How things are now, of the tasks that the words fit; `chosen`: which of the failures to tell in full.
     ///
     /// # Errors
     /// When the journal cannot be read.
-    pub fn look(&mut self, place: &Place, chosen: usize, words: &Words) -> anyhow::Result<Look> {
+    pub fn look(
+        &mut self,
+        base: &BaseFolder,
+        chosen: usize,
+        words: &Words,
+    ) -> anyhow::Result<Look> {
         let name = self.follower.folder.run.clone();
-        let mut live = status(place, &name, false)?;
+        let mut live = status(base, &name, false)?;
         self.follower.read_on()?;
         let run = &self.follower.live.run;
         if let Some(live) = &mut live {
@@ -151,7 +156,7 @@ impl Feed {
         let (mut others, done, mut to_come) = (found.tasks, found.done, (0, false));
         if !words.is_empty() {
             others.extend(without_attempt(run, words));
-            let found = waiting::find(place, &name, &words.text(), SEARCH);
+            let found = waiting::find(base, &name, &words.text(), SEARCH);
             let tasks = found["tasks"].as_array().map_or(&[][..], Vec::as_slice);
             others.extend(tasks.iter().map(not_begun));
             to_come = (tasks.len(), found["more"] == true);
@@ -200,8 +205,8 @@ fn not_begun(found: &Value) -> NotRunning {
 ///
 /// # Errors
 /// When the hub is there and does not answer.
-pub fn status(place: &Place, run: &str, values: bool) -> anyhow::Result<Option<Value>> {
-    match live::ask(place, Some(run), &json!({"ask": "status", "values": values})) {
+pub fn status(base: &BaseFolder, run: &str, values: bool) -> anyhow::Result<Option<Value>> {
+    match live::ask(base, Some(run), &json!({"ask": "status", "values": values})) {
         Ok(answers) => Ok(answers.into_iter().next_back()),
         Err(error) if error.is::<live::NoLiveRun>() => Ok(None),
         Err(error) => Err(error),

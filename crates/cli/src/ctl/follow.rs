@@ -11,14 +11,14 @@ use rakuda_proto::journal::Outcome;
 use rakuda_record::Run;
 use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
-use rakuda_record::output::{Piece, Stream, take_piece};
+use rakuda_record::output::{Piece, PieceKind, take_piece};
 use rakuda_record::regular::open_regular;
 use rakuda_record::summary::outcomes::{Fate, fate};
 
 use super::Status;
+use super::base_folder::{BaseFolder, task_number};
 use super::feed::Follower;
 use super::log::Attempt;
-use super::place::{Place, task_number};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(200);
@@ -65,7 +65,7 @@ impl Log {
 /// Prints what the task's attempts print, those that are wanted, until nothing more can come.
 pub fn follow(
     folder: RunFolder,
-    place: &Place,
+    base: &BaseFolder,
     name: &Text,
     wanted: Option<Attempt>,
     out: &mut dyn Write,
@@ -77,7 +77,7 @@ pub fn follow(
     let (mut first, mut was_over, mut printed) = (None, false, false);
     loop {
         // Before the journal, and that before the log: what came last is in what is read last.
-        let goes_on = place.run_folder(&journal.folder().run).is_ok_and(|it| it.is_running());
+        let goes_on = base.run_folder(&journal.folder().run).is_ok_and(|it| it.is_running());
         journal.read_on()?;
         let run = &journal.live.run;
         let number = find_task(run, name);
@@ -92,7 +92,7 @@ pub fn follow(
             if piece.name.0 != header || attempt < first || (only && attempt != first) {
                 return Ok(());
             }
-            if piece.stream == Stream::Dropped {
+            if piece.kind == PieceKind::Dropped {
                 let bytes = piece.bytes;
                 crate::complain(&format!(
                     "rakudactl: {bytes} more bytes were printed and not kept\n"

@@ -10,7 +10,7 @@ use clap::Args;
 use rakuda_link::invitation::Invitation;
 use rakuda_record::marks::{self, RUNNING};
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::{Status as Ending, UsageError, live};
 
 /// Of a launch template, whose agents are counted elsewhere.
@@ -44,10 +44,10 @@ pub struct Join {
 
 impl Join {
     /// Joins, and stays.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Ending> {
         let file = match &self.invitation {
             Some(file) => PathBuf::from(file),
-            None => self.find(place)?,
+            None => self.find(base)?,
         };
         if self.print {
             if file == Path::new("-") {
@@ -69,8 +69,8 @@ impl Join {
     }
 
     /// The invitation of the newest run that lives.
-    fn find(&self, place: &Place) -> anyhow::Result<PathBuf> {
-        let root = place.records()?.root;
+    fn find(&self, base: &BaseFolder) -> anyhow::Result<PathBuf> {
+        let root = base.records()?.root;
         let folder = root.join("join");
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -86,7 +86,7 @@ impl Join {
         let listens = |name: &&String| knock(&folder.join(name)).is_ok();
         let found = names.iter().find(is_marked).or_else(|| names.iter().find(listens));
         found.map(|name| folder.join(name)).ok_or_else(|| {
-            let directory = place.directory().display();
+            let directory = base.directory().display();
             let start = "start one with --joinable";
             let why = match (names.first(), prefix) {
                 (Some(newest), _) => format!(

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 
 /// A hub that does not answer within this time hangs.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
@@ -27,10 +27,10 @@ const LAST: &str = "last";
 #[error("{0}")]
 pub struct NoLiveRun(pub String);
 
-/// Puts `question` to the live runs of the place, or to the one whose name begins with `run`
+/// Puts `question` to the live runs of the project, or to the one whose name begins with `run`
 /// (`last`: the newest of them); the answers, oldest run first.
-pub fn ask(place: &Place, run: Option<&str>, question: &Value) -> anyhow::Result<Vec<Value>> {
-    let folder = place.records()?.root.join("running");
+pub fn ask(base: &BaseFolder, run: Option<&str>, question: &Value) -> anyhow::Result<Vec<Value>> {
+    let folder = base.records()?.root.join("running");
     let mut names: Vec<String> =
         entries(&folder).into_iter().filter(|name| name.ends_with(SUFFIX)).collect();
     names.sort();
@@ -63,14 +63,14 @@ pub fn ask(place: &Place, run: Option<&str>, question: &Value) -> anyhow::Result
     let which = prefix.map_or_else(String::new, |prefix| format!(" named {prefix}..."));
     Err(NoLiveRun(format!(
         "no run{which} is going on in {}; of runs that have ended `rakudactl why --run` and `rakudactl story` tell",
-        place.full_directory().display()
+        base.full_directory().display()
     ))
     .into())
 }
 
 /// What the journal's clock of a live run shows; none: its hub does not say so at once.
-pub fn journal_ns(place: &Place, run: &str) -> Option<i64> {
-    let folder = place.records().ok()?.root.join("running");
+pub fn journal_ns(base: &BaseFolder, run: &str) -> Option<i64> {
+    let folder = base.records().ok()?.root.join("running");
     let question = json!({"ask": "status"});
     match ask_one(&folder, &format!("{run}{SUFFIX}"), &question, TIME_TIME) {
         Answer::Given(answer) => answer["time_ns"].as_i64(),

@@ -9,12 +9,12 @@ use clap::Args;
 use rakuda_proto::Text;
 use rakuda_record::Run;
 use rakuda_record::folder::RunFolder;
-use rakuda_record::output::{Piece, Stream, read_pieces};
+use rakuda_record::output::{Piece, PieceKind, read_pieces};
 use rakuda_record::printable::shown;
 use rakuda_record::regular::open_regular;
 
+use super::base_folder::{BaseFolder, complain_of_damage, task_name, task_number};
 use super::follow;
-use super::place::{Place, complain_of_damage, task_name, task_number};
 use super::which_run::RunArgument;
 use super::{Status, text};
 
@@ -68,11 +68,11 @@ fn attempt(word: &str) -> Result<Attempt, String> {
 
 impl Log {
     /// Prints it.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let folder = place.run_folder(self.run_argument.instead_of(&self.run))?;
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let folder = base.run_folder(self.run_argument.instead_of(&self.run))?;
         let name = task_name(&self.task);
         if self.follow {
-            return follow::follow(folder, place, &name, self.attempt, out);
+            return follow::follow(folder, base, &name, self.attempt, out);
         }
         // The header of a piece has a space where the name has a line feed.
         let header = name.0.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte });
@@ -99,7 +99,7 @@ impl Log {
             };
             read_pieces(log, wanted, |piece, content| {
                 printed = true;
-                if piece.stream == Stream::Dropped {
+                if piece.kind == PieceKind::Dropped {
                     crate::complain(&format!(
                         "rakudactl: {} more bytes were printed and not kept\n",
                         piece.bytes
@@ -185,7 +185,7 @@ mod tests {
             let run = journal.to_str().unwrap().to_owned();
             let run_argument = RunArgument::default();
             let log = Log { task: "o".into(), run_argument, run, follow: false, attempt };
-            log.answer(&Place::new(None), &mut Vec::new())
+            log.answer(&BaseFolder::new(None), &mut Vec::new())
         };
         let error = ask(Some(Attempt::Number(7))).unwrap_err();
         assert_eq!(error.to_string(), "o had 1 attempt in run 20260101-000000.000-1");

@@ -2,6 +2,7 @@
 //! complains; each subcommand has a file. What a run *was* is found out in crates/record; these
 //! files ask it, and print.
 
+mod base_folder;
 mod bench;
 mod clean;
 mod completion;
@@ -18,7 +19,6 @@ mod log;
 mod manual;
 mod nodes;
 mod overview;
-mod place;
 mod provide;
 mod recorded_why;
 mod report;
@@ -48,7 +48,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rakuda_record::folder::FolderError;
 
-use place::Place;
+use base_folder::BaseFolder;
 
 /// Exit status when something asked for failed or is not valid.
 const FAILED: u8 = 1;
@@ -91,12 +91,12 @@ struct Ctl {
     directory: Option<PathBuf>,
 
     #[command(subcommand)]
-    question: Question,
+    question: CtlQuestion,
 }
 
 /// The subcommands, in the order of the manual page; `--help` has them in groups ([`overview`]).
 #[derive(Subcommand)]
-enum Question {
+enum CtlQuestion {
     Runs(runs::Runs),
     Story(story::Story),
     Log(log::Log),
@@ -117,27 +117,27 @@ enum Question {
     Clean(clean::Clean),
 }
 
-impl Question {
-    fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+impl CtlQuestion {
+    fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         match self {
-            Self::Runs(runs) => runs.answer(place, out),
-            Self::Story(story) => story.answer(place, out),
-            Self::Log(log) => log.answer(place, out),
-            Self::Why(why) => why.answer(place, out),
-            Self::Status(status) => status.answer(place, out),
-            Self::Top(top) => top.answer(place, out),
-            Self::Ui(ui) => ui.answer(place, out),
-            Self::Nodes(nodes) => nodes.answer(place, out),
-            Self::SetAttr(set_attr) => set_attr.answer(place, out),
-            Self::Provide(provide) => provide.answer(place, out),
-            Self::Explain(explain) => explain.answer(place, out),
-            Self::Join(join) => join.answer(place, out),
-            Self::Report(report) => report.answer(place, out),
-            Self::Export(export) => export.answer(place, out),
-            Self::Sync(sync) => sync.answer(place, out),
-            Self::Sim(sim) => sim.answer(place, out),
-            Self::Bench(bench) => bench.answer(place),
-            Self::Clean(clean) => clean.answer(place, out),
+            Self::Runs(runs) => runs.answer(base, out),
+            Self::Story(story) => story.answer(base, out),
+            Self::Log(log) => log.answer(base, out),
+            Self::Why(why) => why.answer(base, out),
+            Self::Status(status) => status.answer(base, out),
+            Self::Top(top) => top.answer(base, out),
+            Self::Ui(ui) => ui.answer(base, out),
+            Self::Nodes(nodes) => nodes.answer(base, out),
+            Self::SetAttr(set_attr) => set_attr.answer(base, out),
+            Self::Provide(provide) => provide.answer(base, out),
+            Self::Explain(explain) => explain.answer(base, out),
+            Self::Join(join) => join.answer(base, out),
+            Self::Report(report) => report.answer(base, out),
+            Self::Export(export) => export.answer(base, out),
+            Self::Sync(sync) => sync.answer(base, out),
+            Self::Sim(sim) => sim.answer(base, out),
+            Self::Bench(bench) => bench.answer(base),
+            Self::Clean(clean) => clean.answer(base, out),
         }
     }
 }
@@ -153,9 +153,9 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(ctl) => ctl,
         Err(error) => return explain_usage(&error, &words),
     };
-    let place = Place::new(ctl.directory);
+    let base = BaseFolder::new(ctl.directory);
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let answer = ctl.question.answer(&place, &mut out);
+    let answer = ctl.question.answer(&base, &mut out);
     let answer = answer.and_then(|status| Ok(out.flush().map(|()| status)?));
     // What could not be flushed because nobody reads it is not worth a second try.
     let _ = out.into_parts();

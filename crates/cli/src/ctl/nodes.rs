@@ -12,7 +12,7 @@ use rakuda_info::table::Table;
 use rakuda_service::{Client, ClientError, Token};
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::which_run::RunArgument;
 use super::{Status as Ending, UsageError, live, live_nodes};
 use crate::far_hosts::FarHosts;
@@ -106,7 +106,7 @@ fn rows(word: &str) -> Result<usize, &'static str> {
 
 impl Nodes {
     /// Asks and prints.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Ending> {
         let format = self.format()?;
         if let Some(age) = &self.max_age
             && rakuda_info::duration_ns(age).is_none()
@@ -125,7 +125,7 @@ impl Nodes {
         }
         let mut screen = Screen::new(self.watch && format == Format::Text);
         loop {
-            let text = self.shown(place, format)?;
+            let text = self.shown(base, format)?;
             screen.show(&text, out)?;
             if !self.watch {
                 return Ok(Ending::Good);
@@ -168,7 +168,7 @@ impl Nodes {
     }
 
     /// Of this machine, or of runs, as they are now.
-    fn shown(&self, place: &Place, format: Format) -> anyhow::Result<String> {
+    fn shown(&self, base: &BaseFolder, format: Format) -> anyhow::Result<String> {
         let table = if self.hosts.is_some() {
             rakuda_service::sample_once()
         } else {
@@ -182,10 +182,10 @@ impl Nodes {
                 || self.ages;
             if format == Format::Text && !is_question {
                 let run = self.run_argument.or(self.run.as_deref());
-                let runs = live::ask(place, run, &json!({"ask": "status"}));
+                let runs = live::ask(base, run, &json!({"ask": "status"}));
                 return Ok(lines(&runs.map_err(|error| self.or_elsewhere(error))?));
             }
-            let runs = self.with_values(place, format).map_err(|error| self.or_elsewhere(error))?;
+            let runs = self.with_values(base, format).map_err(|error| self.or_elsewhere(error))?;
             live_nodes::table(&runs, rakuda_service::now())
         };
         self.answered(&table, format)
@@ -207,7 +207,7 @@ impl Nodes {
     }
 
     /// What runs say, with all that they know of nodes. One that begins to sample for this is asked again.
-    fn with_values(&self, place: &Place, format: Format) -> anyhow::Result<Vec<Value>> {
+    fn with_values(&self, base: &BaseFolder, format: Format) -> anyhow::Result<Vec<Value>> {
         let Question { fields, condition, sort, group_by, only, .. } = self.question(format);
         // What it needs not, need not be sampled for it.
         let needs = json!({
@@ -218,7 +218,7 @@ impl Nodes {
         if let Some(age_ns) = self.max_age.as_deref().and_then(rakuda_info::duration_ns) {
             question["max_age_ns"] = age_ns.into();
         }
-        let mut runs = live::ask(place, self.run_argument.or(self.run.as_deref()), &question)?;
+        let mut runs = live::ask(base, self.run_argument.or(self.run.as_deref()), &question)?;
         for run in &mut runs {
             for _ in 0..VALUES_LOOKS {
                 let Some(name) = run["run"].as_str().filter(|_| run["values_coming"] == true)
@@ -230,7 +230,7 @@ impl Nodes {
                 let mut again = asked.clone();
                 again["sampled_since_ns"] = run["sampled_since_ns"].clone();
                 // It may have ended meanwhile.
-                let Ok(mut answers) = live::ask(place, Some(name), &again) else { break };
+                let Ok(mut answers) = live::ask(base, Some(name), &again) else { break };
                 let Some(answer) = answers.pop() else { break };
                 *run = answer;
             }

@@ -15,7 +15,7 @@ use rakuda_service::http::encoded;
 use rakuda_service::{Client, ClientError};
 use serde_json::Value;
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::{Status as Ending, UsageError, nodes};
 
 /// Without a new line it says so often, by the time that values hold, that it is there.
@@ -51,7 +51,7 @@ pub struct Provide {
 
 impl Provide {
     /// Tells, until standard input ends.
-    pub fn answer(&self, _place: &Place, _out: &mut dyn Write) -> anyhow::Result<Ending> {
+    pub fn answer(&self, _place: &BaseFolder, _out: &mut dyn Write) -> anyhow::Result<Ending> {
         let Some(validity_ns) = rakuda_info::duration_ns(&self.validity) else {
             let message = format!("--validity {}: expected a time such as 30s", self.validity);
             return Err(UsageError(message).into());

@@ -10,7 +10,7 @@ use rakuda_record::why::{Step, Why, why};
 use rakuda_record::words::reason_in_words;
 use serde::Serialize;
 
-use super::place::{Place, complain_of_damage, task_number};
+use super::base_folder::{BaseFolder, complain_of_damage, task_number};
 use super::{Status, text};
 
 #[derive(Serialize)]
@@ -58,13 +58,13 @@ impl ReasonOut {
 
 /// Prints why `target` ran in `run`, or did not.
 pub fn answer(
-    place: &Place,
+    base: &BaseFolder,
     target: &Text,
     run: &str,
     json: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<Status> {
-    let folder = place.run_folder(run)?;
+    let folder = base.run_folder(run)?;
     let run = folder.read_without_commands()?;
     complain_of_damage(&folder, &run);
     let number = task_number(&folder, &run, target)?;

@@ -17,7 +17,7 @@ use rakuda_record::report::{Report as Shown, compare, csv, html, json, plot, syn
 use rakuda_record::summary::Summary;
 use rustix::fs::Access;
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::which_run::RunOption;
 use super::{Status, live};
 
@@ -80,15 +80,15 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub(super) fn of(place: &Place, name: &str) -> anyhow::Result<Self> {
-        let folder = place.run_folder(name)?;
+    pub(super) fn of(base: &BaseFolder, name: &str) -> anyhow::Result<Self> {
+        let folder = base.run_folder(name)?;
         // First whether it lives, then the journal: a run may end in between, but it does not come back.
         let alive = folder.is_running();
-        let mut run = place.read_run(name)?;
+        let mut run = base.read_run(name)?;
         if alive {
             // Only the hub knows what has passed: the clock may have been set. Where it is on
             // another machine, what it has noted is known.
-            let now_ns = live::journal_ns(place, &folder.run);
+            let now_ns = live::journal_ns(base, &folder.run);
             let by_wall = || clock::wall_ns().saturating_sub(run.clock_ahead_ns);
             run.seen_alive(now_ns.unwrap_or_else(by_wall));
         }
@@ -117,26 +117,26 @@ pub(super) fn read_tails(folder: &RunFolder, failed: &[u32]) -> BTreeMap<u32, St
 
 impl Report {
     /// Writes what is asked for.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let read = Read::of(place, self.run_option.instead_of(&self.run))?;
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let read = Read::of(base, self.run_option.instead_of(&self.run))?;
         let shown = read.shown();
         if let Some(second) = &self.compare {
-            let second = Read::of(place, second)?;
+            let second = Read::of(base, second)?;
             let comparison = compare::Comparison::of(shown, second.shown());
             let page = || html::compare(&comparison);
             let text = || compare::text(&comparison);
             let name = format!("compare-{}.html", read.run.started.run);
             let default = second.folder.path.join(name);
-            self.write(place, &default, out, &page, &text, &|| compare::json(&comparison))?;
+            self.write(base, &default, out, &page, &text, &|| compare::json(&comparison))?;
             return Ok(Status::Good);
         }
-        self.write_files(place, &shown, out)?;
+        self.write_files(base, &shown, out)?;
         let only_files = self.csv.is_some() || self.svg.is_some() || self.png.is_some();
         if !only_files || self.text || self.json || self.output.is_some() {
             let page = || html::page(&shown);
             let text = || text::text(&shown);
             let default = read.folder.path.join("report.html");
-            self.write(place, &default, out, &page, &text, &|| json::summary(&shown))?;
+            self.write(base, &default, out, &page, &text, &|| json::summary(&shown))?;
         }
         Ok(Status::Good)
     }
@@ -145,7 +145,7 @@ impl Report {
     /// otherwise, a page to `default`.
     fn write(
         &self,
-        place: &Place,
+        base: &BaseFolder,
         default: &Path,
         out: &mut dyn Write,
         page: &dyn Fn() -> String,
@@ -159,7 +159,7 @@ impl Report {
         };
         let path = match &self.output {
             Some(path) if path.as_os_str() == "-" => None,
-            Some(path) => Some(place.directory().join(path)),
+            Some(path) => Some(base.directory().join(path)),
             None => page.then(|| default.to_path_buf()),
         };
         match path {
@@ -175,17 +175,22 @@ impl Report {
         Ok(())
     }
 
-    fn write_files(&self, place: &Place, shown: &Shown, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn write_files(
+        &self,
+        base: &BaseFolder,
+        shown: &Shown,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         if let Some(folder) = &self.csv {
-            let folder = make_folder(place, folder)?;
+            let folder = make_folder(base, folder)?;
             write_table(&folder.join("task.csv"), out, |file| csv::tasks(shown, file))?;
             write_table(&folder.join("command.csv"), out, |file| csv::commands(shown, file))?;
         }
         if let Some(folder) = &self.svg {
-            write_pictures(place, folder, pictures(shown), out)?;
+            write_pictures(base, folder, pictures(shown), out)?;
         }
         if let Some(folder) = &self.png {
-            let folder = make_folder(place, folder)?;
+            let folder = make_folder(base, folder)?;
             for (name, picture) in pictures(shown) {
                 let path = folder.join(format!("{name}.png"));
                 convert(&picture, &path)?;
@@ -210,12 +215,12 @@ fn pictures(shown: &Shown) -> Vec<(&'static str, String)> {
 
 /// Writes pictures into a folder, and names them.
 pub(super) fn write_pictures(
-    place: &Place,
+    base: &BaseFolder,
     folder: &Path,
     pictures: Vec<(&'static str, String)>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let folder = make_folder(place, folder)?;
+    let folder = make_folder(base, folder)?;
     for (name, picture) in pictures {
         let path = folder.join(format!("{name}.svg"));
         write_file(&path, picture.as_bytes())?;
@@ -225,8 +230,8 @@ pub(super) fn write_pictures(
 }
 
 /// A folder that files can be written into.
-pub(super) fn make_folder(place: &Place, folder: &Path) -> anyhow::Result<PathBuf> {
-    let folder = place.directory().join(folder);
+pub(super) fn make_folder(base: &BaseFolder, folder: &Path) -> anyhow::Result<PathBuf> {
+    let folder = base.directory().join(folder);
     let made = fs::create_dir_all(&folder);
     let is_writable = || Ok(rustix::fs::access(&folder, Access::WRITE_OK | Access::EXEC_OK)?);
     let failed = || format!("{}: make a folder that can be written into", folder.display());

@@ -11,7 +11,7 @@ use rakuda_record::folder::{FolderError, RunFolder, RunState};
 use rakuda_record::words::command_line;
 use serde::Serialize;
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::{Status, text};
 
 /// Lists the runs that were recorded here, the newest first.
@@ -66,8 +66,8 @@ struct Row {
 
 impl Runs {
     /// Prints the list.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let records = place.records()?;
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let records = base.records()?;
         let folders =
             records.folders_and_links().with_context(|| records.root.display().to_string())?;
         let rows = folders.iter().take(self.number.unwrap_or(usize::MAX)).map(row);
@@ -169,11 +169,11 @@ mod tests {
         let root = std::env::temp_dir().join(format!("rakudactl-runs-{}", std::process::id()));
         let folder = root.join(".rakuda/runs/ID");
         fs::create_dir_all(&folder).unwrap();
-        let place = Place::new(Some(root.clone()));
+        let base = BaseFolder::new(Some(root.clone()));
         let state_of = |journal: &str| {
             fs::write(folder.join("journal.jsonl"), journal).unwrap();
-            let folders = place.records().unwrap().folders().unwrap();
-            (row(&folders[0]).state, place.read_run("last").map(drop))
+            let folders = base.records().unwrap().folders().unwrap();
+            (row(&folders[0]).state, base.read_run("last").map(drop))
         };
         let later = START.replace("\"version\":2", "\"version\":99");
         let (state, read) = state_of(&format!("{later}\n{END}\n"));
@@ -189,7 +189,7 @@ mod tests {
         // What may not be read, or is no file at all, is still listed.
         fs::remove_file(folder.join("journal.jsonl")).unwrap();
         fs::create_dir(folder.join("journal.jsonl")).unwrap();
-        let folders = place.records().unwrap().folders().unwrap();
+        let folders = base.records().unwrap().folders().unwrap();
         assert_eq!(row(&folders[0]).state, "unreadable");
         fs::remove_dir_all(&root).unwrap();
     }

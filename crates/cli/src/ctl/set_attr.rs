@@ -8,7 +8,7 @@ use rakuda_service::ClientError;
 use rakuda_service::http::encoded;
 use serde_json::{Map, Value, json};
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::{Status as Ending, UsageError, live, nodes};
 
 /// Gives a node a value, which an information service or a run that goes on keeps until it ends.
@@ -37,14 +37,14 @@ pub struct SetAttr {
 
 impl SetAttr {
     /// Sets them, one after the other; one that is refused keeps none of the others back.
-    pub fn answer(&self, place: &Place, _out: &mut dyn Write) -> anyhow::Result<Ending> {
+    pub fn answer(&self, base: &BaseFolder, _out: &mut dyn Write) -> anyhow::Result<Ending> {
         let split = |value: &String| {
             let pair =
                 value.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
             pair.ok_or_else(|| UsageError(format!("{value}: expected NAME=VALUE")))
         };
         let pairs = self.values.iter().map(split).collect::<Result<Vec<_>, _>>()?;
-        let Some(service) = &self.service else { return self.tell_runs(place, &pairs) };
+        let Some(service) = &self.service else { return self.tell_runs(base, &pairs) };
         let client = nodes::client(service, self.token_file.as_ref())?;
         let mut refusals = Vec::new();
         for (name, value) in pairs {
@@ -60,11 +60,11 @@ impl SetAttr {
         Ok(Ending::Good)
     }
 
-    fn tell_runs(&self, place: &Place, pairs: &[(String, String)]) -> anyhow::Result<Ending> {
+    fn tell_runs(&self, base: &BaseFolder, pairs: &[(String, String)]) -> anyhow::Result<Ending> {
         let values: Map<String, Value> =
             pairs.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         let question = json!({"ask": "set", "node": self.node, "values": values});
-        let answers = live::ask(place, self.run.as_deref(), &question)?;
+        let answers = live::ask(base, self.run.as_deref(), &question)?;
         // With several runs, those that have no such node need none.
         match answers.iter().map(|answer| answer["error"].as_str()).collect::<Option<Vec<_>>>() {
             Some(errors) => anyhow::bail!("{}", errors.join("; ")),

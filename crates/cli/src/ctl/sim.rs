@@ -20,7 +20,7 @@ use rakuda_record::folder::FolderError;
 use rakuda_sim::faults::{Failure, Finish, check_seed, run_seed};
 use rakuda_sim::workloads::RecordedTimes;
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::seeds;
 use super::sim_sizes::Sizes;
 use super::{Status, UsageError};
@@ -154,7 +154,7 @@ pub struct Sim {
 
 /// What `--json` prints for one combination.
 #[derive(Serialize)]
-struct Line<'a> {
+struct CellLine<'a> {
     #[serde(flatten)]
     result: &'a CellResult,
     /// For each program how many of its tasks ran, with `--curve`.
@@ -194,15 +194,15 @@ fn policies() -> impl TypedValueParser<Value = Policy> {
 
 impl Sim {
     /// Runs all combinations and prints what came out.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         if self.workload == "faults" {
-            return self.faults(place, out);
+            return self.faults(base, out);
         }
-        let (workload, usual) = self.workload(place)?;
+        let (workload, usual) = self.workload(base)?;
         if let Some(path) = &self.save {
             let text = workloads::to_wfformat(&workload, self.seed)
                 .with_context(|| self.workload.clone())?;
-            write_file(place, path, &text)?;
+            write_file(base, path, &text)?;
             return Ok(Status::Good);
         }
         let experiment = self.experiment(usual);
@@ -226,7 +226,7 @@ impl Sim {
                 let step_ns = self.curve.map(|seconds| seconds * SECOND_NS);
                 let running =
                     step_ns.map(|step_ns| running_tasks(&workload, &result.outcome, step_ns));
-                serde_json::to_writer(&mut *out, &Line { result: &result, running })?;
+                serde_json::to_writer(&mut *out, &CellLine { result: &result, running })?;
                 writeln!(out)?;
             } else {
                 print(&result, out)?;
@@ -237,19 +237,19 @@ impl Sim {
         if let Some(path) = &self.plot {
             let scaling = experiment.nodes.len() > 1;
             let svg = if scaling { scaling_svg(&results) } else { curves_svg(&workload, &results) };
-            write_file(place, path, &svg)?;
+            write_file(base, path, &svg)?;
         }
         if let Some(path) = &self.log {
-            write_log(place, path, &workload, &experiment)?;
+            write_log(base, path, &workload, &experiment)?;
         }
         let well = results.iter().all(|result| result.outcome.is_well());
         Ok(if well { Status::Good } else { Status::Failed })
     }
 
     /// Runs seeds in which things die.
-    fn faults(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+    fn faults(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         if let Some(path) = &self.log {
-            let path = place.directory().join(path);
+            let path = base.directory().join(path);
             let file = std::fs::File::create(&path)
                 .with_context(|| format!("cannot write {}", path.display()))?;
             *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
@@ -273,17 +273,17 @@ impl Sim {
     }
 
     /// The workload, and the nodes and cores that it usually runs on.
-    fn workload(&self, place: &Place) -> anyhow::Result<(Workload, (u32, u32))> {
+    fn workload(&self, base: &BaseFolder) -> anyhow::Result<(Workload, (u32, u32))> {
         let usual = (12, 8);
         match self.workload.as_str() {
             "copyfile" => Ok((self.sizes.copyfile(self.overlapped), (10, 1))),
             "montage" => Ok((workloads::montage(), usual)),
             "layers" => Ok((workloads::layers(self.tasks as usize, self.seed), usual)),
             path if Path::new(path).extension().is_some_and(|end| end == "json") => {
-                Ok((read_instance(&place.directory().join(path))?, usual))
+                Ok((read_instance(&base.directory().join(path))?, usual))
             }
             run => {
-                let run = place.read_run(run).map_err(|error| match error {
+                let run = base.read_run(run).map_err(|error| match error {
                     FolderError::NoRecords(_)
                     | FolderError::NoRuns(_)
                     | FolderError::NoSuchRun { .. } => anyhow::Error::new(error).context(format!(
@@ -340,7 +340,7 @@ impl Sim {
 
 /// Runs the first run of the first combination once more, for its log.
 fn write_log(
-    place: &Place,
+    base: &BaseFolder,
     path: &Path,
     workload: &Workload,
     experiment: &Experiment,
@@ -350,7 +350,7 @@ fn write_log(
     };
     let settings = experiment.settings(cell);
     let (_, log) = Simulation::new(workload, settings, Log::kept())?.run();
-    write_file(place, path, log.text().unwrap_or_default())
+    write_file(base, path, log.text().unwrap_or_default())
 }
 
 fn read_instance(path: &Path) -> anyhow::Result<Workload> {
@@ -404,8 +404,8 @@ fn processor_ns() -> anyhow::Result<u64> {
     Ok(ticks.iter().sum::<u64>() * 10_000_000)
 }
 
-fn write_file(place: &Place, path: &Path, text: &str) -> anyhow::Result<()> {
-    let path = place.directory().join(path);
+fn write_file(base: &BaseFolder, path: &Path, text: &str) -> anyhow::Result<()> {
+    let path = base.directory().join(path);
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -7,7 +7,7 @@ use rakuda_record::folder::FolderError;
 use rakuda_record::report::format::bytes;
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::which_run::RunArgument;
 use super::{Status as Ending, live};
 
@@ -31,9 +31,9 @@ pub struct Status {
 
 impl Status {
     /// Asks and prints.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Ending> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Ending> {
         let asked =
-            live::ask(place, self.run_argument.or(self.run.as_deref()), &json!({"ask": "status"}));
+            live::ask(base, self.run_argument.or(self.run.as_deref()), &json!({"ask": "status"}));
         if self.json && asked.as_ref().is_err_and(is_nothing_there) {
             // A program reads an empty list; the exit status and the line on stderr are the same.
             writeln!(out, "{}", json!({"version": 1, "runs": []}))?;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
-use rakuda_proto::journal::{NodeChosen, Outcome, RunOutcome, Settled, TargetFate, TaskKind};
+use rakuda_proto::journal::{NodeChosen, Outcome, RunOutcome, TargetFate, TaskKind, TaskOutcome};
 use rakuda_proto::{Text, memory};
 use rakuda_record::find::find_task;
 use rakuda_record::folder::RunFolder;
@@ -14,7 +14,7 @@ use rakuda_record::report::format;
 use rakuda_record::story::{Happening, Story as Told, What, story};
 use rakuda_record::words::{command_line, duration_in_words, env_remark, reason_in_words};
 
-use super::place::{Place, complain_of_damage, task_name, task_number};
+use super::base_folder::{BaseFolder, complain_of_damage, task_name, task_number};
 use super::story_json::to_json;
 use super::which_run::RunArgument;
 use super::{Status, text};
@@ -48,10 +48,10 @@ pub struct Story {
 
 impl Story {
     /// Prints it.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         let name = task_name(&self.task);
         if !self.all_runs {
-            let folder = place.run_folder(self.run_argument.instead_of(&self.run))?;
+            let folder = base.run_folder(self.run_argument.instead_of(&self.run))?;
             let mut run = folder.read_without_commands()?;
             complain_of_damage(&folder, &run);
             let number = task_number(&folder, &run, &name)?;
@@ -59,7 +59,7 @@ impl Story {
             return Ok(Status::Good);
         }
         let mut told = false;
-        for folder in place.records()?.folders()?.iter().rev() {
+        for folder in base.records()?.folders()?.iter().rev() {
             // A run that is removed meanwhile, or of another version, has no story to tell.
             let Ok(mut run) = folder.read_without_commands() else { continue };
             if let Some(number) = find_task(&run, &name) {
@@ -203,14 +203,14 @@ fn lines(what: &What, stopped: bool) -> Vec<String> {
         What::FileStaged { .. } => vec![file_staged(what)],
         What::AttemptEnded { .. } => vec![attempt_ended(what, stopped)],
         What::Settled { how, because } => vec![match how {
-            Settled::Executed => "counts as executed: what it stands for was".to_owned(),
-            Settled::NotNeeded => "was up to date".to_owned(),
-            Settled::Failed => "failed".to_owned(),
-            Settled::NotReached => "was not reached".to_owned(),
-            Settled::Abandoned if because.is_empty() => {
+            TaskOutcome::Executed => "counts as executed: what it stands for was".to_owned(),
+            TaskOutcome::NotNeeded => "was up to date".to_owned(),
+            TaskOutcome::Failed => "failed".to_owned(),
+            TaskOutcome::NotReached => "was not reached".to_owned(),
+            TaskOutcome::Abandoned if because.is_empty() => {
                 "was abandoned, as what runs together with it came to nothing".to_owned()
             }
-            Settled::Abandoned => format!("was not run, because of {}", text::some_of(because)),
+            TaskOutcome::Abandoned => format!("was not run, because of {}", text::some_of(because)),
         }],
         What::DependentStarted { task } => vec![format!("then {} began", shown(task))],
         What::MoreDependents { count } => {

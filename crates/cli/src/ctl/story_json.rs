@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
-    CommandEnded, CommandEnvironment, Outcome, RunOutcome, Settled, TargetFate, TaskKind,
+    CommandEnded, CommandEnvironment, Outcome, RunOutcome, TargetFate, TaskKind, TaskOutcome,
 };
 use rakuda_record::story::{Story, What};
 use serde::Serialize;
@@ -104,7 +104,7 @@ enum WhatOut<'a> {
         secondary: Option<u32>,
     },
     Settled {
-        how: Settled,
+        how: TaskOutcome,
         #[serde(skip_serializing_if = "<[Text]>::is_empty")]
         because: &'a [Text],
     },

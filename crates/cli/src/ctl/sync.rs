@@ -17,7 +17,7 @@ use rakuda_record::report::{plot, sync as report};
 use rakuda_record::sync::SyncFigures;
 use serde_json::json;
 
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::run_below::{self, Ended};
 use super::{Status, why};
 
@@ -125,11 +125,11 @@ pub struct Sync {
 
 impl Sync {
     /// Runs all, and prints what came of it.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let directory = place.directory();
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let directory = base.directory();
         anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
         // A folder that cannot be written into is told before the rounds, not after them.
-        self.svg.as_ref().map(|folder| super::report::make_folder(place, folder)).transpose()?;
+        self.svg.as_ref().map(|folder| super::report::make_folder(base, folder)).transpose()?;
         let mut figures = SyncFigures::default();
         let mut all_well = true;
         let mut ended_by = None;
@@ -141,9 +141,9 @@ impl Sync {
             // What this program has printed comes before what the next one prints.
             out.flush()?;
             let call = format!("{}-{number}", std::process::id());
-            let Ended { ending, signal } = self.start(place, workers, &call)?;
+            let Ended { ending, signal } = self.start(base, workers, &call)?;
             all_well &= ending == Ending::Exited(0);
-            if let Some(run) = run_of(place, &call)? {
+            if let Some(run) = run_of(base, &call)? {
                 figures.add_run(&run);
             }
             ended_by = signal;
@@ -153,7 +153,7 @@ impl Sync {
         }
         // Where there are none, it was said on stderr why, or none was asked for (-P, -n, -T).
         if !figures.rounds().is_empty() {
-            self.show(place, &figures, out)?;
+            self.show(base, &figures, out)?;
         }
         if let Some(signal) = ended_by {
             out.flush()?;
@@ -164,7 +164,7 @@ impl Sync {
 
     fn show(
         &self,
-        place: &Place,
+        base: &BaseFolder,
         figures: &SyncFigures,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
@@ -179,12 +179,7 @@ impl Sync {
         if let Some(folder) = &self.svg {
             // What is for programs stays as it is.
             let mut named = Vec::new();
-            super::report::write_pictures(
-                place,
-                folder,
-                plot::round_pictures(figures),
-                &mut named,
-            )?;
+            super::report::write_pictures(base, folder, plot::round_pictures(figures), &mut named)?;
             if !self.json && !self.csv {
                 out.write_all(&named)?;
             }
@@ -193,14 +188,14 @@ impl Sync {
     }
 
     /// Runs rakuda; how that has ended.
-    fn start(&self, place: &Place, workers: Option<u32>, call: &str) -> anyhow::Result<Ended> {
+    fn start(&self, base: &BaseFolder, workers: Option<u32>, call: &str) -> anyhow::Result<Ended> {
         let front = why::front();
         #[expect(
             clippy::disallowed_methods,
             reason = "this starts a run, which has an engine of its own"
         )]
         let mut command = std::process::Command::new(&front);
-        command.current_dir(place.directory());
+        command.current_dir(base.directory());
         command.args(["-r", "rakuda/sync_main", "-f", "/dev/null", "-q"]);
         if let Some(jobs) = self.jobs {
             command.arg("-j").arg(jobs.to_string());
@@ -253,9 +248,9 @@ fn own_call() -> Vec<String> {
 }
 
 /// The run with that word on its command line; nothing: it recorded none.
-fn run_of(place: &Place, call: &str) -> anyhow::Result<Option<Run>> {
+fn run_of(base: &BaseFolder, call: &str) -> anyhow::Result<Option<Run>> {
     let word = format!("{CALL}={call}");
-    let Ok(records) = place.records() else { return Ok(None) };
+    let Ok(records) = base.records() else { return Ok(None) };
     let mut folders = records.folders()?;
     folders.sort_by(|one, other| other.run.cmp(&one.run));
     for folder in folders {

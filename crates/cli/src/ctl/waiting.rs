@@ -5,8 +5,8 @@ use std::time::Duration;
 use rakuda_agent::clock;
 use serde_json::{Value, json};
 
+use super::base_folder::BaseFolder;
 use super::live;
-use super::place::Place;
 
 /// How far one search goes.
 #[derive(Debug, Clone, Copy)]
@@ -17,13 +17,13 @@ pub struct Bounds {
     pub time: Duration,
 }
 
-fn ask(place: &Place, run: &str, question: &Value) -> Option<Value> {
-    live::ask(place, Some(run), question).ok()?.into_iter().next_back()
+fn ask(base: &BaseFolder, run: &str, question: &Value) -> Option<Value> {
+    live::ask(base, Some(run), question).ok()?.into_iter().next_back()
 }
 
 /// `{"tasks": [[number, name, place, state], ...], "more": true}`, of those whose names hold all words.
 /// `more`: there may be others.
-pub fn find(place: &Place, run: &str, words: &str, bounds: Bounds) -> Value {
+pub fn find(base: &BaseFolder, run: &str, words: &str, bounds: Bounds) -> Value {
     let words: Vec<&str> = words.split_whitespace().collect();
     let until_ns =
         clock::monotonic_ns() + u64::try_from(bounds.time.as_nanos()).unwrap_or(u64::MAX);
@@ -32,7 +32,7 @@ pub fn find(place: &Place, run: &str, words: &str, bounds: Bounds) -> Value {
     while !next.is_null() && tasks.len() < bounds.found && clock::monotonic_ns() < until_ns {
         let question = json!({"ask": "find", "words": words, "from": next});
         // A run that has ended has none left.
-        let Some(answer) = ask(place, run, &question) else {
+        let Some(answer) = ask(base, run, &question) else {
             return json!({"tasks": tasks, "more": false});
         };
         let found = answer["tasks"].as_array().into_iter().flatten();
@@ -45,8 +45,8 @@ pub fn find(place: &Place, run: &str, words: &str, bounds: Bounds) -> Value {
 }
 
 /// One of them, in the form of [`rakuda_record::live::detail`]; none: there is no such task.
-pub fn waiting(place: &Place, run: &str, number: u32) -> Option<Value> {
-    let told = ask(place, run, &json!({"ask": "explain", "number": number}))?;
+pub fn waiting(base: &BaseFolder, run: &str, number: u32) -> Option<Value> {
+    let told = ask(base, run, &json!({"ask": "explain", "number": number}))?;
     let name = told["task"].as_str()?;
     let list = |name: &str| -> Vec<Value> {
         let entries = told[name].as_array().into_iter().flatten();

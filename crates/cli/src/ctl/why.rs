@@ -17,7 +17,7 @@ use rakuda_record::printable::{printable, shown};
 use rakuda_record::words::reason_in_words;
 use serde::{Deserialize, Serialize};
 
-use super::place::{Place, task_name};
+use super::base_folder::{BaseFolder, task_name};
 use super::which_run::RunArgument;
 use super::{Status, recorded_why};
 
@@ -94,11 +94,11 @@ struct Answer<'a> {
 
 impl Why {
     /// Prints the answer.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         if let Some(run) = self.run_argument.or(self.run.as_deref()) {
-            return recorded_why::answer(place, &task_name(&self.target), run, self.json, out);
+            return recorded_why::answer(base, &task_name(&self.target), run, self.json, out);
         }
-        let output = self.ask(place.directory())?;
+        let output = self.ask(base.directory())?;
         if !output.status.success() {
             // It has said on stderr what is wrong.
             return Ok(Status::Failed);

@@ -252,7 +252,7 @@ impl Leases {
         self.held.contains_key(&id)
     }
 
-    /// Whether enough commands wait for a core that the front need not hurry.
+    /// Whether so many commands wait for a core that messages to the front may be delayed.
     pub fn is_well_supplied(&self) -> bool {
         self.ahead > 0 && 2 * (self.waiting.len() + self.prepared as usize) >= self.ahead as usize
     }
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_front_need_not_hurry_while_half_of_what_is_begun_early_waits() {
+    fn messages_may_be_delayed_while_half_of_what_is_begun_early_waits() {
         let mut leases = after_samples(1_000_000);
         assert!(!leases.is_well_supplied(), "nothing is begun early yet");
         leases.new_lookahead();

@@ -195,7 +195,7 @@ impl<D, C> Attempts<D, C> {
         self.leases[node].owed()
     }
 
-    /// Whether enough commands wait for the cores of a node that the front need not hurry.
+    /// Whether so many commands wait for the cores of a node that messages to the front may be delayed.
     pub fn is_well_supplied(&self, node: NodeId) -> bool {
         self.leases[node].is_well_supplied()
     }

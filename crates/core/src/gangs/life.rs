@@ -105,7 +105,7 @@ impl Scheduler {
             self.settle(id, Settled::Abandoned, out);
         } else if is_needed && self.is_lost(id) && !has_action {
             self.await_input(id, out);
-        } else if !(is_needed && self.remake_inputs(id, out)) {
+        } else if !(is_needed && self.reopen_lost_inputs(id, out)) {
             self.set_state(id, TaskState::Mustered);
         }
     }
@@ -156,7 +156,7 @@ impl Scheduler {
             self.graph.tasks[member].reason =
                 if is_outdated { Reason::OutOfDate } else { Reason::GangRuns };
             // Of a file that is up to date the inputs were not looked for.
-            if self.remake_inputs(member, out) {
+            if self.reopen_lost_inputs(member, out) {
                 return;
             }
             self.set_state(member, TaskState::Mustered);

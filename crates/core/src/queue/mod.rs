@@ -21,14 +21,14 @@ use alloc::vec::Vec;
 use cached::CachedQueue;
 pub(crate) use entry::{Chooser, Entry};
 use leveled::LifoHlfet;
-use plain::{Line, Stack};
+use plain::{Fifo, Lifo};
 use rank_hrf::RankHrf;
 use ranked::LifoHrf;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Queue {
-    Fifo(Line),
-    Lifo(Stack),
+    Fifo(Fifo),
+    Lifo(Lifo),
     LifoHrf(LifoHrf),
     RankHrf(RankHrf),
     Cached(CachedQueue),
@@ -39,8 +39,8 @@ impl Queue {
     pub(crate) fn new(policy: Policy) -> Self {
         match policy {
             // With `Serial` hardly more than one task is ready: `serial_order.rs` has the order.
-            Policy::Fifo | Policy::Serial => Self::Fifo(Line::default()),
-            Policy::Lifo => Self::Lifo(Stack::default()),
+            Policy::Fifo | Policy::Serial => Self::Fifo(Fifo::default()),
+            Policy::Lifo => Self::Lifo(Lifo::default()),
             Policy::LifoHrf => Self::LifoHrf(LifoHrf::default()),
             Policy::RankHrf => Self::RankHrf(RankHrf::default()),
             Policy::Cached => Self::Cached(CachedQueue::default()),

@@ -23,9 +23,9 @@ pub(crate) struct Plain<const NEWEST_FIRST: bool> {
 }
 
 /// First in, first out.
-pub(crate) type Line = Plain<false>;
+pub(crate) type Fifo = Plain<false>;
 /// Last in, first out.
-pub(crate) type Stack = Plain<true>;
+pub(crate) type Lifo = Plain<true>;
 
 impl<const NEWEST_FIRST: bool> Plain<NEWEST_FIRST> {
     pub(super) fn push(&mut self, entry: Entry, graph: &Graph) {

@@ -5,7 +5,7 @@
 //! the longest chains are not left for the end.
 
 use super::entry::{Chooser, Entry as Stay};
-use super::plain::Stack;
+use super::plain::Lifo;
 use crate::graph::Graph;
 use crate::ids::TaskId;
 use alloc::collections::btree_map::{BTreeMap, Entry};
@@ -26,14 +26,14 @@ pub(super) struct RankStacks<E> {
 
 #[derive(Clone, Debug)]
 struct RankStack<E> {
-    stack: Stack,
+    stack: Lifo,
     /// What the owner of the stacks notes about a rank; none while it has no live entries.
     note: Option<E>,
 }
 
 impl<E> Default for RankStack<E> {
     fn default() -> Self {
-        Self { stack: Stack::default(), note: None }
+        Self { stack: Lifo::default(), note: None }
     }
 }
 
@@ -106,7 +106,7 @@ impl<E> RankStacks<E> {
 /// Last in, first out, then highest rank first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LifoHrf {
-    all: Stack,
+    all: Lifo,
     ranks: RankStacks<()>,
 }
 

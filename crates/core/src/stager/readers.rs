@@ -32,12 +32,12 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     waiting: BTreeMap<TaskId, Waiting>,
-    lines: BTreeMap<NodeId, Line>,
+    lines: BTreeMap<NodeId, RoomQueue>,
 }
 
 /// Those that wait for room on a node.
 #[derive(Debug, Default)]
-struct Line {
+struct RoomQueue {
     readers: VecDeque<Reader>,
     /// The first one has been asked, and has not answered.
     is_asked: bool,

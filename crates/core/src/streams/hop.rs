@@ -628,14 +628,14 @@ mod tests {
     }
 
     /// A line: its one-way delay, and bytes a millisecond that it and a reader take.
-    struct Line {
+    struct VirtualLine {
         delay_ms: u64,
         wire: usize,
         reader: usize,
     }
 
     /// Bytes that a reader has got after so long, and the window then.
-    fn carried(line: &Line, milliseconds: u64) -> (usize, usize) {
+    fn carried(line: &VirtualLine, milliseconds: u64) -> (usize, usize) {
         use alloc::collections::VecDeque;
 
         let (mut sender, mut receiver) = (HopSender::default(), HopReceiver::default());
@@ -677,7 +677,7 @@ mod tests {
     #[test]
     fn a_long_line_is_filled() {
         // 100 MB/s with a round trip of 50 ms: 1 MiB under way would be 21 MB/s.
-        let line = Line { delay_ms: 25, wire: 100_000, reader: usize::MAX };
+        let line = VirtualLine { delay_ms: 25, wire: 100_000, reader: usize::MAX };
         let (got, window) = carried(&line, 3_000);
         assert!(got > 250_000_000, "{got}");
         assert!((5_000_000..=HOP_WINDOW_BYTES_MAX).contains(&window), "{window}");
@@ -685,7 +685,7 @@ mod tests {
 
     #[test]
     fn a_line_longer_than_any_window_is_used_as_far_as_the_largest_goes() {
-        let line = Line { delay_ms: 100, wire: 1_000_000, reader: usize::MAX };
+        let line = VirtualLine { delay_ms: 100, wire: 1_000_000, reader: usize::MAX };
         let (got, window) = carried(&line, 5_000);
         assert_eq!(window, HOP_WINDOW_BYTES_MAX);
         assert!(got > 4 * 5 * HOP_WINDOW_BYTES_MAX / 2, "{got}");
@@ -693,9 +693,9 @@ mod tests {
 
     #[test]
     fn the_window_of_a_short_line_and_of_a_slow_reader_stays() {
-        let short = Line { delay_ms: 1, wire: 100_000, reader: usize::MAX };
+        let short = VirtualLine { delay_ms: 1, wire: 100_000, reader: usize::MAX };
         assert_eq!(carried(&short, 1_000).1, HOP_WINDOW_BYTES);
-        let slow = Line { delay_ms: 25, wire: 100_000, reader: 1_000 };
+        let slow = VirtualLine { delay_ms: 25, wire: 100_000, reader: 1_000 };
         assert_eq!(carried(&slow, 3_000).1, HOP_WINDOW_BYTES);
     }
 

@@ -60,5 +60,5 @@ pub use spool::{
 };
 pub use stages::Stages;
 pub use stall::{Stall, StallWatch, Stalls, Still};
-pub use tree::{Place, PlaceEnd, Tree, meeting_of, tree_by_group, tree_of};
+pub use tree::{PlaceEnd, StreamPlace, Tree, meeting_of, tree_by_group, tree_of};
 pub use watch::{RouteWatch, WATCH_NS};

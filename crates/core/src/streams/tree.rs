@@ -21,7 +21,7 @@ pub enum PlaceEnd {
 
 /// A stream on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StreamPlace {
     /// Which host.
     pub node: NodeId,
     /// What comes in.
@@ -34,7 +34,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// In the order in which bytes pass them, where one is before another.
-    pub places: Vec<Place>,
+    pub places: Vec<StreamPlace>,
     /// Each message is copied over each that leads down once; over one that leads up, if it was written above it.
     pub edges: Vec<Hop>,
 }
@@ -94,7 +94,7 @@ pub fn tree_by_group(
     };
     let up = hops_of_merge_by_group(groups, &ways.relayed, &hosts(writers), meeting);
     let down = hops_by_group(groups, &ways.relayed, meeting, &hosts(readers));
-    let mut places = Places::new(meeting, &up, &down);
+    let mut places = StreamPlaces::new(meeting, &up, &down);
     for (index, hop) in up.iter().enumerate() {
         places.up(hop.from).readers.push(PlaceEnd::Edge(index));
         places.up(hop.to).writers.push(PlaceEnd::Edge(index));
@@ -115,16 +115,16 @@ pub fn tree_by_group(
 }
 
 /// Places while they are filled.
-struct Places {
-    all: Vec<Place>,
+struct StreamPlaces {
+    all: Vec<StreamPlace>,
     up: BTreeMap<NodeId, usize>,
     down: BTreeMap<NodeId, usize>,
 }
 
-impl Places {
+impl StreamPlaces {
     fn new(meeting: NodeId, up: &[Hop], down: &[Hop]) -> Self {
         let mut places = Self { all: Vec::new(), up: BTreeMap::new(), down: BTreeMap::new() };
-        let place = |node| Place { node, writers: Vec::new(), readers: Vec::new() };
+        let place = |node| StreamPlace { node, writers: Vec::new(), readers: Vec::new() };
         for node in up.iter().map(|hop| hop.from) {
             places.up.entry(node).or_insert_with(|| {
                 places.all.push(place(node));
@@ -143,11 +143,11 @@ impl Places {
         places
     }
 
-    fn up(&mut self, node: NodeId) -> &mut Place {
+    fn up(&mut self, node: NodeId) -> &mut StreamPlace {
         &mut self.all[self.up[&node]]
     }
 
-    fn down(&mut self, node: NodeId) -> &mut Place {
+    fn down(&mut self, node: NodeId) -> &mut StreamPlace {
         &mut self.all[self.down[&node]]
     }
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{FailurePolicy, LOSSES_PER_NODE, TaskId, TaskState, total_ns};
 use rakuda_proto::Text;
-use rakuda_proto::agent::OutputStream;
+use rakuda_proto::agent::OutputDescriptor;
 use rakuda_proto::front::{CiSystem, Program};
 use rakuda_record::printable::printable;
 use rakuda_record::words::{command_line, environment_in_words};
@@ -210,7 +210,7 @@ impl Hub {
                 text.push_str(&self.annotation(system, task, *id));
             }
         }
-        self.printer.push_block(OutputStream::Stderr, text.as_bytes());
+        self.printer.push_block(OutputDescriptor::Stderr, text.as_bytes());
     }
 
     /// A failed task for the system that reads the log. GitHub takes a relative name as one from the

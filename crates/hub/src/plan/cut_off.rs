@@ -5,17 +5,17 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::record::{self, Doubt};
+use crate::record::{self, SuspectedPeriod};
 
 /// Names of targets whose last attempt began in a run that was cut off, and did not end, or that
 /// were changed after the next one had made them anew, and times of which no record tells all. A
 /// target that is as it was before the attempt is not among them.
-pub fn targets(directory: &Path, now_ns: i64) -> (BTreeSet<Vec<u8>>, Vec<Doubt>) {
-    let (mut targets, mut doubts) = (BTreeSet::new(), Vec::new());
+pub fn targets(directory: &Path, now_ns: i64) -> (BTreeSet<Vec<u8>>, Vec<SuspectedPeriod>) {
+    let (mut targets, mut suspected) = (BTreeSet::new(), Vec::new());
     for left in record::look_at_dead_runs(directory, now_ns) {
         targets.extend(left.targets.into_iter().map(|left| left.target.name.0));
-        doubts.extend(left.doubt);
+        suspected.extend(left.suspected);
     }
     targets.extend(record::changed_since_settled(directory).into_iter().map(|name| name.0));
-    (targets, doubts)
+    (targets, suspected)
 }

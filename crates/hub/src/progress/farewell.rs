@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use rakuda_core::TaskId;
-use rakuda_proto::agent::OutputStream;
+use rakuda_proto::agent::OutputDescriptor;
 
 use crate::hub::Hub;
 use crate::progress::duration::duration;
@@ -57,7 +57,7 @@ impl Hub {
             recorded: self.record.folder_if_open().is_some(),
         };
         let line = farewell.line();
-        self.printer.push_block(OutputStream::Stderr, line.as_bytes());
+        self.printer.push_block(OutputDescriptor::Stderr, line.as_bytes());
     }
 }
 

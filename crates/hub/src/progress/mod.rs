@@ -24,7 +24,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use rakuda_core::{NodeId, TaskId};
-use rakuda_proto::agent::OutputStream;
+use rakuda_proto::agent::OutputDescriptor;
 use rakuda_proto::front::ProgressMode;
 use rakuda_record::printable::printable;
 
@@ -99,7 +99,7 @@ impl Hub {
             self.progress.due_ns = now_ns + self.progress.plain_gap_ns;
             let gap_ns = self.progress.plain_gap_ns * 3 / 2;
             self.progress.plain_gap_ns = gap_ns.min(PLAIN_MAX_NS);
-            self.printer.push_block(OutputStream::Stderr, view.plain_line().as_bytes());
+            self.printer.push_block(OutputDescriptor::Stderr, view.plain_line().as_bytes());
         } else {
             self.progress.due_ns = now_ns + DRAW_NS;
             self.progress.shown = true;

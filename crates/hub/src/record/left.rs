@@ -12,7 +12,7 @@ use rakuda_record::regular::open_regular;
 use rakuda_record::unfinished::OpenTarget;
 use rakuda_record::{ReadError, Unfinished};
 
-use super::doubts::Doubt;
+use super::suspected::SuspectedPeriod;
 use crate::targets::{is_touched, is_touched_copy};
 
 /// See the module.
@@ -21,7 +21,7 @@ pub(crate) struct Left {
     /// What the journal tells; the error: it cannot be read.
     pub journal: Result<Unfinished, ReadError>,
     /// What the journal does not tell; none: it tells all.
-    pub doubt: Option<Doubt>,
+    pub suspected: Option<SuspectedPeriod>,
     /// The folder is the one that the run worked in, and no copy of it.
     pub is_own: bool,
     /// Targets that are not as they were before an attempt that began and did not end.
@@ -43,9 +43,9 @@ pub(super) fn look(dead: &RunMark, directory: &Path, identity: (u64, u64), now_n
     let is_own = dead.folder.is_none_or(|folder| folder == identity);
     let journal = open_regular(&dead.journal).map_err(ReadError::from);
     let journal = journal.and_then(|file| Unfinished::read(file, dead.kept.bytes));
-    let doubt = doubt_of(dead, journal.as_ref().ok(), now_ns);
+    let suspected = suspected_period(dead, journal.as_ref().ok(), now_ns);
     let targets = journal.as_ref().map(|left| targets(dead, left, directory, is_own));
-    Left { targets: targets.unwrap_or_default(), doubt, is_own, journal }
+    Left { targets: targets.unwrap_or_default(), suspected, is_own, journal }
 }
 
 /// Whether a journal is gone, and not only hard to read.
@@ -53,14 +53,18 @@ pub(super) fn is_gone(error: &ReadError) -> bool {
     matches!(error, ReadError::Io(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
-fn doubt_of(dead: &RunMark, left: Option<&Unfinished>, now_ns: i64) -> Option<Doubt> {
+fn suspected_period(
+    dead: &RunMark,
+    left: Option<&Unfinished>,
+    now_ns: i64,
+) -> Option<SuspectedPeriod> {
     // One that ended by itself has settled what it began.
     if left.is_some_and(|left| left.ended.is_some()) {
         return None;
     }
     let began_ns = left.and_then(|left| left.started.as_ref()).map(|started| started.time_ns);
     let began_ns = began_ns.or_else(|| calendar::time_in_name(&dead.run)).unwrap_or(0);
-    // Files are stamped by the machine's clock. Where that was set, what is doubtful may have been
+    // Files are stamped by the machine's clock. Where that was set, what is suspected may have been
     // stamped before or after it.
     let (least_ahead_ns, most_ahead_ns) = left.map_or((0, 0), |left| left.clock_ahead_ns);
     let damage = match left {
@@ -74,7 +78,7 @@ fn doubt_of(dead: &RunMark, left: Option<&Unfinished>, now_ns: i64) -> Option<Do
     let since_ns = [damage, dead.kept.failed_ns.map(when)].into_iter().flatten().min()?;
     let newest_ns = left.and_then(|left| left.newest_ns).unwrap_or(now_ns);
     let until_ns = now_ns.max(newest_ns.saturating_add(most_ahead_ns));
-    Some(Doubt { run: dead.run.clone(), since_ns, until_ns })
+    Some(SuspectedPeriod { run: dead.run.clone(), since_ns, until_ns })
 }
 
 fn targets(dead: &RunMark, left: &Unfinished, directory: &Path, is_own: bool) -> Vec<LeftTarget> {
@@ -89,7 +93,7 @@ fn targets(dead: &RunMark, left: &Unfinished, directory: &Path, is_own: bool) ->
         // Inode and change time are another's in a copy.
         let touched = if is_own { is_touched } else { is_touched_copy };
         if touched(&path, target.before) {
-            let untouchable = target.doubtful || failed || !(is_own || is_below(name));
+            let untouchable = target.is_suspected || failed || !(is_own || is_below(name));
             found.push(LeftTarget { target, path, untouchable });
         }
     }

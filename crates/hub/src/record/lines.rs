@@ -23,9 +23,9 @@ pub(super) fn event(out: &mut Vec<u8>, event: &JournalEvent) {
 }
 
 /// `{"event":"NAME"` and what follows.
-struct Line<'a>(&'a mut Vec<u8>);
+struct LineWriter<'a>(&'a mut Vec<u8>);
 
-impl Line<'_> {
+impl LineWriter<'_> {
     fn number(&mut self, key: &str, number: impl Into<i128>) {
         self.0.extend_from_slice(key.as_bytes());
         push_number(self.0, number.into());
@@ -89,7 +89,7 @@ pub(super) fn task_defined(
     prerequisites: impl Iterator<Item = u32>,
     order_only: impl Iterator<Item = u32>,
 ) {
-    let mut line = Line(out);
+    let mut line = LineWriter(out);
     line.number(r#"{"event":"task_defined","task":"#, definition.task);
     line.text(r#","name":"#, definition.name);
     let kind: &[u8] = match definition.kind {
@@ -138,7 +138,7 @@ pub(crate) struct AttemptStart<'a> {
 }
 
 pub(super) fn attempt_started(out: &mut Vec<u8>, start: &AttemptStart<'_>, reasons: &[Reason]) {
-    let mut line = Line(out);
+    let mut line = LineWriter(out);
     line.number(r#"{"event":"attempt_started","time_ns":"#, start.time_ns);
     line.number(r#","task":"#, start.task);
     line.number(r#","attempt":"#, start.attempt);
@@ -183,7 +183,7 @@ pub(crate) struct CommandStart<'a> {
 
 /// `folder`: the run's.
 pub(super) fn command_started(out: &mut Vec<u8>, start: &CommandStart<'_>, folder: &Path) {
-    let mut line = Line(out);
+    let mut line = LineWriter(out);
     line.number(r#"{"event":"command_started","time_ns":"#, start.time_ns);
     line.number(r#","command":"#, start.command);
     if let Some(task) = start.task {
@@ -215,7 +215,7 @@ pub(super) fn command_ended(
     error: Option<&Text>,
     usage: &Usage,
 ) {
-    let mut line = Line(out);
+    let mut line = LineWriter(out);
     line.number(r#"{"event":"command_ended","time_ns":"#, time_ns);
     line.number(r#","command":"#, command);
     line.number(r#","status":"#, status);
@@ -251,7 +251,7 @@ pub(crate) struct AttemptEnd<'a> {
 
 /// `began_ns`: when the attempt began.
 pub(super) fn attempt_ended(out: &mut Vec<u8>, end: &AttemptEnd<'_>, began_ns: i64) {
-    let mut line = Line(out);
+    let mut line = LineWriter(out);
     line.number(r#"{"event":"attempt_ended","time_ns":"#, end.time_ns);
     line.number(r#","task":"#, end.task);
     let outcome: &[u8] = match end.outcome {

@@ -8,7 +8,6 @@
 mod calendar;
 mod condense;
 mod definitions;
-mod doubts;
 mod ending;
 mod folder;
 mod left;
@@ -19,6 +18,7 @@ mod output_log;
 mod prune;
 mod recover;
 mod settled;
+mod suspected;
 mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,12 +29,12 @@ use std::path::{Path, PathBuf};
 use rakuda_agent::processes;
 use rakuda_core::{InvocationId, Scheduler, TaskId, total_ns};
 use rakuda_proto::Text;
-use rakuda_proto::agent::OutputStream;
+use rakuda_proto::agent::OutputDescriptor;
 use rakuda_proto::cluster::Operations;
 use rakuda_proto::front::Usage;
 use rakuda_proto::journal::{
     ClockStepped, FileIdentity, InvocationEnded, InvocationStarted, JOURNAL_VERSION, JournalEvent,
-    NodeGone, NodeJoined, NodeLost, Outcome, Reason, RunStarted, Settled, StopRequested,
+    NodeGone, NodeJoined, NodeLost, Outcome, Reason, RunStarted, StopRequested, TaskOutcome,
     TaskSettled,
 };
 use rakuda_record::folder::FOLDER;
@@ -45,7 +45,6 @@ use crate::HubError;
 use crate::names::Names;
 use crate::project::Project;
 use definitions::Definitions;
-pub(crate) use doubts::Doubt;
 pub(crate) use folder::cannot_be_made;
 pub(crate) use lines::{AttemptEnd, AttemptStart, CommandStart};
 use marker::Marker;
@@ -59,6 +58,7 @@ pub(crate) use recover::{
     Turn, changed_since_settled, look_at_dead_runs, recover_in_turn, take_turn,
 };
 use settled::SettledTargets;
+pub(crate) use suspected::SuspectedPeriod;
 use unfinished::UnfinishedTargets;
 
 /// A buffer that has grown beyond this is given back when it is empty.
@@ -131,7 +131,7 @@ pub(crate) struct Record {
     /// Targets that are to be looked at once more.
     settled: SettledTargets,
     /// Times of which the record of earlier runs does not tell all.
-    doubts: Vec<Doubt>,
+    suspected: Vec<SuspectedPeriod>,
     /// Running attempts: when they began.
     attempts: BTreeMap<u32, i64>,
     /// Tasks with targets whose last attempt has ended, but not well.
@@ -170,7 +170,7 @@ impl Record {
         Self {
             unfinished: UnfinishedTargets::read(&root),
             settled: SettledTargets::default(),
-            doubts: doubts::read(&root),
+            suspected: suspected::read(&root),
             project: Project::new(&directory),
             chosen_folder: log_dir.map(|folder| directory.join(folder)),
             enabled,
@@ -250,22 +250,22 @@ impl Record {
         recover::tidy_unfinished(&root);
         self.settled = SettledTargets::read(&root);
         self.unfinished = UnfinishedTargets::read(&root);
-        self.doubts = doubts::read(&root);
+        self.suspected = suspected::read(&root);
     }
 
     /// A plan settles nothing, and so nothing is noted of runs that were cut off.
-    pub fn add_doubts(&mut self, doubts: Vec<Doubt>) {
-        self.doubts.extend(doubts);
+    pub fn add_suspected(&mut self, periods: Vec<SuspectedPeriod>) {
+        self.suspected.extend(periods);
     }
 
-    /// A run whose record does not tell whether something was finished that was changed then.
-    pub fn doubt_about(&self, modified_ns: i128) -> Option<&Doubt> {
-        self.doubts.iter().find(|doubt| doubt.concerns(modified_ns))
+    /// A time of which a run does not tell all, and in which something was changed then.
+    pub fn suspected_period(&self, modified_ns: i128) -> Option<&SuspectedPeriod> {
+        self.suspected.iter().find(|period| period.concerns(modified_ns))
     }
 
-    /// Whether no run has left any doubt.
-    pub fn has_no_doubts(&self) -> bool {
-        self.doubts.is_empty()
+    /// Whether the record of all runs tells all.
+    pub fn suspects_nothing(&self) -> bool {
+        self.suspected.is_empty()
     }
 
     /// Whether an earlier attempt left this target behind unfinished.
@@ -485,20 +485,26 @@ impl Record {
     }
 
     /// A command printed something.
-    pub fn printed(&mut self, source: Source, name: &[u8], stream: OutputStream, bytes: &[u8]) {
+    pub fn printed(
+        &mut self,
+        source: Source,
+        name: &[u8],
+        descriptor: OutputDescriptor,
+        bytes: &[u8],
+    ) {
         if self.enabled {
-            self.output.push(source, name, stream, bytes);
+            self.output.push(source, name, descriptor, bytes);
         }
     }
 
     /// A task is done with; helpers of the planner, which have no name, are not counted.
-    pub fn count_settled(&mut self, how: Settled) {
+    pub fn count_settled(&mut self, how: TaskOutcome) {
         let total = match how {
-            Settled::Executed => &mut self.totals.executed,
-            Settled::NotNeeded => &mut self.totals.not_needed,
-            Settled::Failed => &mut self.totals.failed,
-            Settled::Abandoned => &mut self.totals.abandoned,
-            Settled::NotReached => return,
+            TaskOutcome::Executed => &mut self.totals.executed,
+            TaskOutcome::NotNeeded => &mut self.totals.not_needed,
+            TaskOutcome::Failed => &mut self.totals.failed,
+            TaskOutcome::Abandoned => &mut self.totals.abandoned,
+            TaskOutcome::NotReached => return,
         };
         *total += 1;
     }
@@ -520,7 +526,7 @@ impl Record {
         names: &Names,
         id: TaskId,
         time_ns: i64,
-        how: Settled,
+        how: TaskOutcome,
         because: Vec<u32>,
     ) {
         if self.enabled {
@@ -576,7 +582,7 @@ impl Record {
             if self.definitions.tasks_defined() >= end {
                 break;
             }
-            self.task_settled(scheduler, names, id, time_ns, Settled::NotReached, Vec::new());
+            self.task_settled(scheduler, names, id, time_ns, TaskOutcome::NotReached, Vec::new());
         }
     }
 
@@ -736,6 +742,6 @@ fn at(path: &Path) -> impl Fn(std::io::Error) -> HubError {
 }
 
 #[cfg(test)]
-mod doubt_tests;
+mod suspected_tests;
 #[cfg(test)]
 mod tests;

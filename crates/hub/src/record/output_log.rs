@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use rakuda_proto::agent::OutputStream;
+use rakuda_proto::agent::OutputDescriptor;
 
 /// Bytes that are kept of one attempt.
 const ATTEMPT_BYTES_MAX: u64 = 16 << 20;
@@ -42,7 +42,13 @@ impl Default for OutputLog {
 
 impl OutputLog {
     /// Takes bytes that a command wrote.
-    pub fn push(&mut self, source: Source, name: &[u8], stream: OutputStream, bytes: &[u8]) {
+    pub fn push(
+        &mut self,
+        source: Source,
+        name: &[u8],
+        descriptor: OutputDescriptor,
+        bytes: &[u8],
+    ) {
         let (kept, dropped) = self.sources.entry(source).or_default();
         let room = self.attempt_bytes_max.saturating_sub(*kept);
         let room = room.min(self.run_bytes_max.saturating_sub(self.bytes));
@@ -53,11 +59,11 @@ impl OutputLog {
         *dropped += (bytes.len() - keep) as u64;
         self.bytes += keep as u64;
         if keep > 0 {
-            let stream = match stream {
-                OutputStream::Stdout => "stdout",
-                OutputStream::Stderr => "stderr",
+            let word = match descriptor {
+                OutputDescriptor::Stdout => "stdout",
+                OutputDescriptor::Stderr => "stderr",
             };
-            push_header(&mut self.pending, source, stream, keep as u64, name);
+            push_header(&mut self.pending, source, word, keep as u64, name);
             self.pending.extend_from_slice(&bytes[..keep]);
             self.pending.push(b'\n');
         }
@@ -90,7 +96,7 @@ fn push_header(out: &mut Vec<u8>, source: Source, what: &str, bytes: u64, name: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use OutputStream::{Stderr, Stdout};
+    use OutputDescriptor::{Stderr, Stdout};
 
     #[test]
     fn pieces_say_whose_they_are_and_how_long() {

@@ -82,9 +82,9 @@ fn size_of_run(folder: &Path) -> u64 {
 mod tests {
     use super::*;
 
-    struct Place(PathBuf);
+    struct TestRecords(PathBuf);
 
-    impl Place {
+    impl TestRecords {
         fn new(name: &str) -> Self {
             let root = std::env::temp_dir().join(format!("rakuda-{name}-{}", std::process::id()));
             fs::create_dir_all(root.join("runs")).unwrap();
@@ -108,7 +108,7 @@ mod tests {
         }
     }
 
-    impl Drop for Place {
+    impl Drop for TestRecords {
         fn drop(&mut self) {
             fs::remove_dir_all(&self.0).unwrap();
         }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_newest_are_kept_and_those_that_live() {
-        let place = Place::new("prune-count");
+        let place = TestRecords::new("prune-count");
         for name in ["a", "b", "c", "d", "e"] {
             place.run(name, 10);
         }
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_while_all_take_too_much() {
-        let place = Place::new("prune-bytes");
+        let place = TestRecords::new("prune-bytes");
         for (name, bytes) in [("a", 50), ("b", 10), ("c", 60), ("d", 30)] {
             place.run(name, bytes);
         }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn only_one_of_those_that_end_prunes() {
-        let place = Place::new("prune-once");
+        let place = TestRecords::new("prune-once");
         for name in ["a", "b"] {
             place.run(name, 10);
         }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_folder_of_the_users_choice_stays() {
-        let place = Place::new("prune-link");
+        let place = TestRecords::new("prune-link");
         fs::create_dir(place.0.join("mine")).unwrap();
         fs::write(place.0.join("mine/journal.jsonl"), "").unwrap();
         std::os::unix::fs::symlink(place.0.join("mine"), place.0.join("runs/a")).unwrap();

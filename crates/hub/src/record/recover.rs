@@ -19,7 +19,7 @@ use rakuda_record::printable::shown;
 use super::left::{self, Left, LeftTarget};
 use super::settled::SettledTargets;
 use super::unfinished::{self, UnfinishedTargets};
-use super::{calendar, doubts, lines, lock, marker, settled};
+use super::{calendar, lines, lock, marker, settled, suspected};
 use crate::failed_files::FailedFiles;
 use crate::project::Project;
 use crate::targets::put_away;
@@ -251,9 +251,11 @@ fn recover_run(
 ) -> Mark {
     let forget = format!("remove {} to go on without", dead.path.display());
     let left = left::look(dead, directory, identity_of_folder(directory), now_ns);
-    tell_doubt(root, &left, dead, &forget, told);
-    let noted = match &left.doubt {
-        Some(doubt) => doubts::add(root, doubt).map_err(|error| (doubts::path_in(root), error)),
+    tell_suspected(root, &left, dead, &forget, told);
+    let noted = match &left.suspected {
+        Some(period) => {
+            suspected::add(root, period).map_err(|error| (suspected::path_in(root), error))
+        }
         None => Ok(()),
     };
     names.extend(left.targets.iter().map(|left| left.target.name.clone()));
@@ -278,10 +280,10 @@ fn recover_run(
 }
 
 /// Says of what the record does not tell everything, and what follows from that.
-fn tell_doubt(root: &Path, left: &Left, dead: &RunMark, forget: &str, told: &mut Vec<String>) {
-    let Some(doubt) = &left.doubt else { return };
+fn tell_suspected(root: &Path, left: &Left, dead: &RunMark, forget: &str, told: &mut Vec<String>) {
+    let Some(period) = &left.suspected else { return };
     let journal = dead.journal.display();
-    let since = calendar::words(doubt.since_ns);
+    let since = calendar::words(period.since_ns);
     let then = format!("what was changed since {since} and no record vouches for is made again");
     let what = match &left.journal {
         Err(error) if left::is_gone(error) => "is gone",

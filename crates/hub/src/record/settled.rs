@@ -23,7 +23,7 @@ use crate::facts::identity_of;
 use crate::failed_files::is_same;
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct SettledTargetLine {
     name: Text,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<FileIdentity>,
@@ -42,7 +42,9 @@ impl SettledTargets {
         let Ok(file) = open_regular(&path_in(root)) else { return found };
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
             // What is no line was torn when the machine failed.
-            let Ok(Line { name, made }) = serde_json::from_slice(&line) else { continue };
+            let Ok(SettledTargetLine { name, made }) = serde_json::from_slice(&line) else {
+                continue;
+            };
             found.names.insert(name.0, made);
         }
         found
@@ -52,7 +54,7 @@ impl SettledTargets {
     pub fn note_made(&mut self, root: &Path, name: &[u8], made: FileIdentity) {
         if let Some(known) = self.names.get_mut(name) {
             *known = Some(made);
-            let _ = add(root, &[Line { name: Text(name.to_vec()), made: Some(made) }]);
+            let _ = add(root, &[SettledTargetLine { name: Text(name.to_vec()), made: Some(made) }]);
         }
     }
 
@@ -69,7 +71,8 @@ impl SettledTargets {
 
 /// Notes targets that were settled.
 pub(super) fn watch<'a>(root: &Path, names: impl Iterator<Item = &'a Text>) {
-    let lines: Vec<Line> = names.map(|name| Line { name: name.clone(), made: None }).collect();
+    let lines: Vec<SettledTargetLine> =
+        names.map(|name| SettledTargetLine { name: name.clone(), made: None }).collect();
     if !lines.is_empty() {
         let _ = add(root, &lines);
     }
@@ -94,13 +97,13 @@ pub(super) fn look_again(root: &Path, directory: &Path) -> Vec<String> {
 
 fn keep_those_not_made(root: &Path, settled: &SettledTargets) -> io::Result<()> {
     let left = settled.names.iter().filter(|(_, made)| made.is_none());
-    let lines: Vec<Line> =
-        left.map(|(name, _)| Line { name: Text(name.clone()), made: None }).collect();
+    let lines: Vec<SettledTargetLine> =
+        left.map(|(name, _)| SettledTargetLine { name: Text(name.clone()), made: None }).collect();
     fs::remove_file(path_in(root))?;
     if lines.is_empty() { Ok(()) } else { add(root, &lines) }
 }
 
-fn add(root: &Path, lines: &[Line]) -> io::Result<()> {
+fn add(root: &Path, lines: &[SettledTargetLine]) -> io::Result<()> {
     let mut text = Vec::new();
     for line in lines {
         serde_json::to_writer(&mut text, line)?;

@@ -10,7 +10,7 @@ use rakuda_record::history::RunSummary;
 
 use crate::facts::identity_of;
 
-/// What the file system stamps files with now, ns since 1970: what is doubted of files goes by that.
+/// What the file system stamps files with now, ns since 1970: what is suspected of files goes by that.
 pub(super) fn stamp_ns() -> i64 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -37,8 +37,8 @@ use tokio::task::AbortHandle;
 use hosts::FileHosts;
 use memory::Memory;
 use state::State;
+use under_way::{Destination, Moving};
 pub(crate) use under_way::{HeldFile, Moved};
-use under_way::{Moving, Way};
 
 /// See the file's head.
 pub(crate) struct Staging {
@@ -53,7 +53,7 @@ pub(crate) struct Staging {
     moves: BTreeMap<u32, Moving>,
     /// Removals that are under way, by number.
     removals: BTreeMap<u32, AbortHandle>,
-    homeward: Homeward<Way>,
+    homeward: Homeward<Destination>,
     /// Tasks that were asked for, and what plain ones among them stand for.
     wanted: BTreeSet<TaskId>,
     /// The same of invocations by actions: what has secondary files stays where it is until Ruby code looks for it.

@@ -17,7 +17,7 @@ use super::paths::{beside, named};
 use super::relay::{FileOnNode, Part, relay};
 use super::state::State;
 use super::state::version_in;
-use super::under_way::{Followed, Kind, Moved, Way};
+use super::under_way::{Destination, Followed, Kind, Moved};
 use crate::hub::Hub;
 use crate::secondary::Files;
 
@@ -144,7 +144,7 @@ impl Hub {
             }
             let _ = reports.send(Moved(Kind::Followed { id, number, result }));
         });
-        staging.homeward.made(id, node, Way::Followed(coming));
+        staging.homeward.made(id, node, Destination::Followed(coming));
         self.tell(Input::StagingOut { id });
     }
 
@@ -154,7 +154,7 @@ impl Hub {
         let is_it = self.run.attempts().get(id).is_some_and(|attempt| attempt.number() == number);
         // Else it is the report of an attempt that was lost meanwhile.
         let taken = staging.homeward.take_made(id, |way| is_it && !way.is_home());
-        let Some((_, Way::Followed(followed))) = taken else { return };
+        let Some((_, Destination::Followed(followed))) = taken else { return };
         if let Err(why) = result {
             let name = self.display_name(id);
             let why = format!(

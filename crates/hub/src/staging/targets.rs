@@ -17,7 +17,7 @@ use rakuda_proto::journal::{FileIdentity, Outcome};
 
 use super::Staging;
 use super::state::{State, version_in};
-use super::under_way::{Followed, Way};
+use super::under_way::{Destination, Followed};
 use crate::attempts::state::{AttemptDetails, RunningAttempt};
 use crate::facts::identity_of;
 use crate::hub::Hub;
@@ -112,7 +112,7 @@ impl Hub {
         }
         self.tell(Input::StagingOut { id });
         if let Some(staging) = &mut self.staging {
-            staging.homeward.made(id, node, Way::Home(seen));
+            staging.homeward.made(id, node, Destination::Home(seen));
         }
         self.stage(StagerInput::WantedHome { file: id });
     }
@@ -239,8 +239,8 @@ impl Hub {
 
     pub(super) fn on_came_home(&mut self, id: TaskId) {
         let Some(staging) = &mut self.staging else { return };
-        let coming = staging.homeward.take(id, Way::is_home);
-        if let Some(Coming::Made { details: Way::Home(seen), .. }) = coming {
+        let coming = staging.homeward.take(id, Destination::is_home);
+        if let Some(Coming::Made { details: Destination::Home(seen), .. }) = coming {
             self.finish_well(id, Some(seen));
         }
         self.answer_fetches(id, None);
@@ -250,7 +250,7 @@ impl Hub {
     pub(super) fn on_not_come_home(&mut self, id: TaskId, why: &str) {
         self.answer_fetches(id, Some(why));
         let Some(staging) = &mut self.staging else { return };
-        let Some(coming) = staging.homeward.miss(id, Way::is_home) else { return };
+        let Some(coming) = staging.homeward.miss(id, Destination::is_home) else { return };
         let reason = Text::from(why.to_owned());
         self.link.push(&HubMessage::TargetNotBrought { task: id.0, reason });
         match coming {

@@ -55,14 +55,14 @@ pub(super) enum Kind {
 
 /// Where a target goes whose action has ended well.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum Destination {
     /// Home.
     Home(FileIdentity),
     /// Ruby code has made it here: to where its secondary files are.
     Followed(Followed),
 }
 
-impl Way {
+impl Destination {
     pub fn is_home(&self) -> bool {
         matches!(self, Self::Home(_))
     }

@@ -10,7 +10,7 @@ mod costs;
 mod edges;
 mod explaining;
 mod interrupted;
-mod losses;
+mod lost_nodes;
 mod meeting;
 pub(crate) mod network;
 mod over;

@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 96;
 
 /// Where a value stands in a row, and its age.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ValuePosition {
     attribute: AttributeId,
     /// From where to where its value goes in the text.
     value: (u32, u32),
@@ -38,7 +38,7 @@ struct Fragment {
     touched: u64,
     text: String,
     /// Of all values, in the order of the text.
-    places: Vec<Place>,
+    positions: Vec<ValuePosition>,
 }
 
 fn put_value(out: &mut String, table: &Table, node: NodeId, attribute: AttributeId) {
@@ -54,14 +54,14 @@ fn put_value(out: &mut String, table: &Table, node: NodeId, attribute: Attribute
 
 impl Fragment {
     fn bytes(&self) -> usize {
-        self.text.capacity() + self.places.capacity() * size_of::<Place>()
+        self.text.capacity() + self.positions.capacity() * size_of::<ValuePosition>()
     }
 
     /// What `json` writes of a node with all that is known of it.
     fn render(&mut self, table: &Table, node: NodeId) {
         self.touched = table.touched(node);
         self.text.clear();
-        self.places.clear();
+        self.positions.clear();
         let out = &mut self.text;
         let known = table.get_node(node);
         out.push('{');
@@ -73,7 +73,7 @@ impl Fragment {
         out.push_str("\"values\":{");
         for id in table.registry().by_name() {
             let Some(cell) = table.cell(node, id) else { continue };
-            if !self.places.is_empty() {
+            if !self.positions.is_empty() {
                 out.push(',');
             }
             let attribute = table.registry().get(id);
@@ -85,7 +85,7 @@ impl Fragment {
             out.push_str(",\"unit\":");
             put_text(out, &attribute.unit);
             out.push_str(",\"age_s\":");
-            self.places.push(Place { attribute: id, value, age: out.len() as u32 });
+            self.positions.push(ValuePosition { attribute: id, value, age: out.len() as u32 });
             if let Value::Undefined(why) = &cell.value
                 && !why.is_empty()
             {
@@ -106,19 +106,19 @@ impl Fragment {
         let mut copied = 0;
         // How much longer the text is up to here.
         let mut moved = 0_i32;
-        for place in &mut self.places {
-            let (begin, end) = place.value;
-            if changes[place.attribute.index()][node.index()] > self.touched {
+        for position in &mut self.positions {
+            let (begin, end) = position.value;
+            if changes[position.attribute.index()][node.index()] > self.touched {
                 out.push_str(&before[copied..begin as usize]);
                 let begin = out.len() as u32;
-                put_value(out, table, node, place.attribute);
-                place.value = (begin, out.len() as u32);
-                moved = place.value.1.wrapping_sub(end).cast_signed();
+                put_value(out, table, node, position.attribute);
+                position.value = (begin, out.len() as u32);
+                moved = position.value.1.wrapping_sub(end).cast_signed();
                 copied = end as usize;
             } else {
-                place.value = (begin.wrapping_add_signed(moved), end.wrapping_add_signed(moved));
+                position.value = (begin.wrapping_add_signed(moved), end.wrapping_add_signed(moved));
             }
-            place.age = place.age.wrapping_add_signed(moved);
+            position.age = position.age.wrapping_add_signed(moved);
         }
         out.push_str(&before[copied..]);
         self.touched = table.touched(node);
@@ -128,16 +128,16 @@ impl Fragment {
     fn put(&self, out: &mut Vec<u8>, room: &mut Vec<u8>, node: NodeId, times: &Times<'_>) {
         let text = self.text.as_bytes();
         let mut digits = Digits::default();
-        let most = text.len() + self.places.len() * digits.len() + PIECE_BYTES;
+        let most = text.len() + self.positions.len() * digits.len() + PIECE_BYTES;
         if room.len() < most {
             room.resize(most, 0);
         }
         let (mut begin, mut at) = (0, 0);
-        for place in &self.places {
-            let end = place.age as usize;
+        for position in &self.positions {
+            let end = position.age as usize;
             copy_piece(&mut room[at..], text, begin, end);
             at += end - begin;
-            let sampled = times.sampled[place.attribute.index()][node.index()];
+            let sampled = times.sampled[position.attribute.index()][node.index()];
             let first = age_digits(sampled, times.now, &mut digits);
             let age = &digits[first..];
             for (place, digit) in room[at..at + age.len()].iter_mut().zip(age) {
@@ -192,7 +192,7 @@ impl Fragments {
         let changes: Vec<&[u64]> = ids().map(|id| table.value_changes(id)).collect();
         let times = Times { sampled: ids().map(|id| table.sample_times(id)).collect(), now };
         let kept = nodes.iter().map(|node| &self.nodes[node.index()]);
-        let bytes: usize = kept.map(|it| it.text.len() + it.places.len() * AGE_BYTES + 1).sum();
+        let bytes: usize = kept.map(|it| it.text.len() + it.positions.len() * AGE_BYTES + 1).sum();
         let mut head = String::new();
         super::json::put_head(&mut head, table.change(), false);
         // Rows may become longer; what is not written costs nothing.

@@ -1,5 +1,5 @@
-//! Kinds and choices of the protocol: enums here, words on the wire. A kind of task is a number there, because a run
-//! sends one for each of its tasks.
+//! Kinds and choices of the protocol: enums here, words on the wire. A task's kind and flags are numbers there, because
+//! a run sends them for each of its tasks, and a descriptor is the kernel's number.
 //!
 //! A word, or a number, that stands for nothing is an error that names it. The words of the user's choices are those of
 //! the command line and of the record.
@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::agent::OutputDescriptor;
 
 /// Reads one word of an enum.
 struct WordVisitor<T> {
@@ -118,6 +120,92 @@ impl From<TaskKind> for u8 {
             TaskKind::File => 1,
             TaskKind::Directory => 2,
             TaskKind::Asked => 3,
+        }
+    }
+}
+
+/// What else is said of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskFlag {
+    /// The task has an action.
+    HasAction,
+    /// A prerequisite could not be resolved yet.
+    Deferred,
+    /// It invokes others, or acts, in a way of its own, so that it is run in a dry run too.
+    OwnWay,
+}
+
+impl TaskFlag {
+    const ALL: [Self; 3] = [Self::HasAction, Self::Deferred, Self::OwnWay];
+
+    const fn bit(self) -> u8 {
+        match self {
+            Self::HasAction => 1,
+            Self::Deferred => 2,
+            Self::OwnWay => 4,
+        }
+    }
+}
+
+/// A set of [`TaskFlag`]s; on the wire the sum of their bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct TaskFlags(u8);
+
+impl TaskFlags {
+    /// Those that are in `flags`.
+    pub fn of(flags: &[TaskFlag]) -> Self {
+        Self(flags.iter().fold(0, |bits, flag| bits | flag.bit()))
+    }
+
+    /// Whether `flag` is one of them.
+    pub const fn has(self, flag: TaskFlag) -> bool {
+        self.0 & flag.bit() != 0
+    }
+}
+
+/// A number with a bit that is no [`TaskFlag`].
+#[derive(Debug, thiserror::Error)]
+#[error("protocol: unknown flags of a task: {0}")]
+pub struct UnknownTaskFlags(u8);
+
+impl TryFrom<u8> for TaskFlags {
+    type Error = UnknownTaskFlags;
+
+    fn try_from(bits: u8) -> Result<Self, UnknownTaskFlags> {
+        let known = Self::of(&TaskFlag::ALL).0;
+        if bits & !known == 0 { Ok(Self(bits)) } else { Err(UnknownTaskFlags(bits)) }
+    }
+}
+
+impl From<TaskFlags> for u8 {
+    fn from(flags: TaskFlags) -> Self {
+        flags.0
+    }
+}
+
+/// A descriptor by its number.
+pub(super) mod descriptor {
+    use super::{Deserialize, Deserializer, Error, OutputDescriptor, Serializer};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub fn serialize<S: Serializer>(
+        descriptor: &OutputDescriptor,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(match descriptor {
+            OutputDescriptor::Stdout => 1,
+            OutputDescriptor::Stderr => 2,
+        })
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<OutputDescriptor, D::Error> {
+        match u8::deserialize(deserializer)? {
+            1 => Ok(OutputDescriptor::Stdout),
+            2 => Ok(OutputDescriptor::Stderr),
+            other => Err(D::Error::custom(format!("protocol: unknown descriptor {other}"))),
         }
     }
 }
@@ -390,6 +478,38 @@ mod tests {
             assert_eq!(read::<TaskKind>(&[number]), Ok(kind));
         }
         assert_eq!(read::<TaskKind>(&[7]).unwrap_err(), "protocol: unknown task kind 7");
+    }
+
+    #[test]
+    fn flags_of_a_task_are_one_byte_and_an_unknown_one_is_named() {
+        for (number, flag) in [1, 2, 4].into_iter().zip(TaskFlag::ALL) {
+            let flags = TaskFlags::of(&[flag]);
+            assert_eq!(rmp_serde::to_vec(&flags).unwrap(), [number]);
+            assert_eq!(read::<TaskFlags>(&[number]), Ok(flags));
+            assert!(TaskFlag::ALL.iter().all(|other| flags.has(*other) == (*other == flag)));
+        }
+        assert_eq!(read::<TaskFlags>(&[0]), Ok(TaskFlags::default()));
+        assert_eq!(read::<TaskFlags>(&[7]), Ok(TaskFlags::of(&TaskFlag::ALL)));
+        let error = read::<TaskFlags>(&[9]).unwrap_err();
+        assert_eq!(error, "protocol: unknown flags of a task: 9");
+    }
+
+    #[test]
+    fn a_descriptor_is_its_number_and_an_unknown_one_is_named() {
+        use crate::Text;
+        use crate::front::FrontMessage;
+
+        let message = |descriptor| {
+            let name = b"\x81\xabWriteOutput\x93\x07".to_vec();
+            [name, vec![descriptor], b"\xa1x".to_vec()].concat()
+        };
+        for (number, it) in [(1, OutputDescriptor::Stdout), (2, OutputDescriptor::Stderr)] {
+            let wanted = FrontMessage::WriteOutput(Some(7), it, Text::from("x"));
+            assert_eq!(rmp_serde::to_vec(&wanted).unwrap(), message(number));
+            assert_eq!(read::<FrontMessage>(&message(number)), Ok(wanted));
+        }
+        let error = read::<FrontMessage>(&message(3)).unwrap_err();
+        assert_eq!(error, "protocol: unknown descriptor 3");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::super::samples::{Builder, everything, task, with_streams};
 use super::*;
 use crate::history::pattern_of;
-use rakuda_proto::journal::{JournalEvent, Outcome, RuleDefined, RunOutcome, Settled, TaskSettled};
+use rakuda_proto::journal::{
+    JournalEvent, Outcome, RuleDefined, RunOutcome, TaskOutcome, TaskSettled,
+};
 
 fn drawn(of: Of) -> (String, usize) {
     let mut bytes = Vec::new();
@@ -60,7 +62,7 @@ fn what_a_failed_run_did_not_reach_is_there_and_nothing_is_drawn_past_it() {
         builder.add(JournalEvent::TaskSettled(TaskSettled {
             time_ns: 3,
             task: number,
-            how: Settled::NotReached,
+            how: TaskOutcome::NotReached,
             because: Vec::new(),
         }));
     }

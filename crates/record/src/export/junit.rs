@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use rakuda_proto::journal::{Outcome, Settled};
+use rakuda_proto::journal::{Outcome, TaskOutcome};
 
 use super::names::iso_time;
 use super::workflow::{Workflow, attempts, failure, outcome};
@@ -155,12 +155,14 @@ fn case<'a>(run: &Run, task: &'a Task) -> Option<Case<'a>> {
     let Some(last) = attempts(task).next_back() else {
         let settled = task.settled.as_ref().filter(|_| task.defined.action)?;
         let verdict = match settled.how {
-            Settled::Failed => {
+            TaskOutcome::Failed => {
                 Verdict::Bad("failure", "its prerequisites could not be made".into())
             }
-            Settled::Abandoned => Verdict::Bad("skipped", because(run, &settled.because)),
-            Settled::NotReached => Verdict::Bad("skipped", "the run ended before its turn".into()),
-            Settled::Executed | Settled::NotNeeded => return None,
+            TaskOutcome::Abandoned => Verdict::Bad("skipped", because(run, &settled.because)),
+            TaskOutcome::NotReached => {
+                Verdict::Bad("skipped", "the run ended before its turn".into())
+            }
+            TaskOutcome::Executed | TaskOutcome::NotNeeded => return None,
         };
         return Some(Case { task, took_ns: 0, verdict });
     };

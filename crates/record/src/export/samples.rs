@@ -8,7 +8,7 @@ use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandEnvironment, CommandStarted, FileIdentity,
     JournalEvent, NodeJoined, Outcome, Reason, ReasonKind, RuleDefined, RunEnded, RunOutcome,
-    RunStarted, Settled, StreamNote, StreamsEnded, StreamsOpened, TaskDefined, TaskKind,
+    RunStarted, StreamNote, StreamsEnded, StreamsOpened, TaskDefined, TaskKind, TaskOutcome,
     TaskSettled,
 };
 use rakuda_proto::streams::{EndAccount, RecordForm, StreamAccount, StreamEnd};
@@ -242,7 +242,7 @@ pub(super) fn everything() -> Run {
     builder.add(JournalEvent::TaskSettled(TaskSettled {
         time_ns: START_NS + 101 * MS,
         task: 5,
-        how: Settled::Abandoned,
+        how: TaskOutcome::Abandoned,
         because: vec![4],
     }));
     builder.finish(RunOutcome::Failed, 110);

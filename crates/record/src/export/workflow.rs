@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_proto::journal::{Outcome, Settled, TaskKind};
+use rakuda_proto::journal::{Outcome, TaskKind, TaskOutcome};
 
 use crate::summary::streams::{StreamSide, streams};
 use crate::{Attempt, Run, Task};
@@ -201,7 +201,10 @@ fn is_step(task: &Task) -> bool {
     let settled = task.settled.as_ref().map(|settled| settled.how);
     attempts(task).next().is_some()
         || task.defined.action
-            && matches!(settled, Some(Settled::Failed | Settled::Abandoned | Settled::NotReached))
+            && matches!(
+                settled,
+                Some(TaskOutcome::Failed | TaskOutcome::Abandoned | TaskOutcome::NotReached)
+            )
 }
 
 /// Size of a task's file, if it has one. Directories are none.

@@ -2,7 +2,7 @@
 //!
 //! It does not know times of groups or how anything is shown.
 
-use rakuda_proto::journal::{Outcome, RunEnded, RunOutcome, Settled};
+use rakuda_proto::journal::{Outcome, RunEnded, RunOutcome, TaskOutcome};
 
 use crate::folder::RunState;
 use crate::run::{Run, Task};
@@ -89,15 +89,15 @@ pub fn fate(task: &Task) -> Fate {
         return Fate::Stopped;
     }
     match (task.settled.as_ref().map(|settled| settled.how), last) {
-        (Some(Settled::Failed), _) => Fate::Failed,
-        (Some(Settled::Abandoned), None) => Fate::Abandoned,
+        (Some(TaskOutcome::Failed), _) => Fate::Failed,
+        (Some(TaskOutcome::Abandoned), None) => Fate::Abandoned,
         // It was begun, and its gang has failed.
-        (Some(Settled::Abandoned), Some(_)) => Fate::Stopped,
+        (Some(TaskOutcome::Abandoned), Some(_)) => Fate::Stopped,
         // It was made in this run, was lost, and came back.
-        (Some(Settled::NotNeeded), Some(_)) => Fate::Ran,
-        (Some(Settled::NotNeeded), None) => Fate::NotNeeded,
-        (Some(Settled::NotReached), _) => Fate::NotReached,
-        (Some(Settled::Executed), None) => Fate::Passed,
+        (Some(TaskOutcome::NotNeeded), Some(_)) => Fate::Ran,
+        (Some(TaskOutcome::NotNeeded), None) => Fate::NotNeeded,
+        (Some(TaskOutcome::NotReached), _) => Fate::NotReached,
+        (Some(TaskOutcome::Executed), None) => Fate::Passed,
         (None, None) if task.defined.up_to_date => Fate::NotNeeded,
         (None, None) => Fate::NotStarted,
         (_, Some(attempt)) => match &attempt.ended {
@@ -205,7 +205,8 @@ fn executed(run: &Run) -> usize {
         let done = |attempt: &&crate::run::Attempt| {
             attempt.ended.as_ref().is_some_and(|ended| ended.outcome == Outcome::Done)
         };
-        let stands = task.settled.as_ref().is_some_and(|settled| settled.how == Settled::Executed);
+        let stands =
+            task.settled.as_ref().is_some_and(|settled| settled.how == TaskOutcome::Executed);
         task.attempts.iter().filter(done).count() + usize::from(stands)
     };
     run.tasks.iter().flatten().map(|task| of_task(task)).sum()

@@ -17,9 +17,9 @@ use ratatui_core::terminal::Terminal;
 use rustix::event::Timespec;
 
 use super::Status;
+use super::base_folder::BaseFolder;
 use super::feed::Feed;
 use super::journal_tasks::Words;
-use super::place::Place;
 use super::which_run::RunArgument;
 use screen::Screen;
 use view::{Asked, View};
@@ -49,8 +49,8 @@ pub struct Top {
 
 impl Top {
     /// Shows the run until the user leaves.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
-        let mut feed = Feed::open(place, self.run_argument.or(self.run.as_deref()))?;
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
+        let mut feed = Feed::open(base, self.run_argument.or(self.run.as_deref()))?;
         #[allow(clippy::disallowed_methods, reason = "what the terminal is; it goes to no command")]
         let kind = std::env::var_os("TERM");
         if self.text || !Screen::is_there(kind.as_deref()) {
@@ -59,11 +59,11 @@ impl Top {
                     "rakudactl: top needs a terminal for its screen (over ssh: ssh -t); this is how things are now:\n",
                 );
             }
-            out.write_all(draw::lines(&feed.look(place, 0, &Words::default())?).as_bytes())?;
+            out.write_all(draw::lines(&feed.look(base, 0, &Words::default())?).as_bytes())?;
             return Ok(Status::Good);
         }
         let (signals, mask) = SignalQueue::new()?;
-        let left = watch(&mut feed, place, &signals);
+        let left = watch(&mut feed, base, &signals);
         // A signal that came has done its work: the terminal is given back.
         mask.restore();
         left?;
@@ -71,13 +71,13 @@ impl Top {
     }
 }
 
-fn watch(feed: &mut Feed, place: &Place, signals: &SignalQueue) -> anyhow::Result<()> {
+fn watch(feed: &mut Feed, base: &BaseFolder, signals: &SignalQueue) -> anyhow::Result<()> {
     let mut terminal = Terminal::new(Screen::open()?)?;
     terminal.clear()?;
     let mut view = View::default();
     let mut page = 0;
     loop {
-        let look = feed.look(place, view.chosen, &Words::of(&view.words))?;
+        let look = feed.look(base, view.chosen, &Words::of(&view.words))?;
         view.keep_within(look.failed.len(), look.running(), page);
         terminal.draw(|frame| page = draw::draw(&look, &view, frame.area(), frame.buffer_mut()))?;
         for key in Screen::keys(EVERY, signals.as_fd())? {

@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Status;
-use super::place::Place;
+use super::base_folder::BaseFolder;
 use super::which_run::RunOption;
 use answers::Answers;
 use watch::Watch;
@@ -64,7 +64,7 @@ pub struct Ui {
 
 impl Ui {
     /// Serves until it is told to end.
-    pub fn answer(&self, place: &Place, out: &mut dyn Write) -> anyhow::Result<Status> {
+    pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         // A page is only answered under the address at which it is asked for.
         anyhow::ensure!(
             !self.listen.ip().is_unspecified(),
@@ -84,10 +84,10 @@ impl Ui {
             }
             announce(format!("{page} {}", std::process::id()))?;
             leave_run()?;
-            let Some(watch) = self.begun(place, front) else { return Ok(Status::Good) };
+            let Some(watch) = self.begun(base, front) else { return Ok(Status::Good) };
             watch
         } else {
-            let watch = Watch::open(place.clone(), self.run_option.instead_of(&self.run))?;
+            let watch = Watch::open(base.clone(), self.run_option.instead_of(&self.run))?;
             announce(page)?;
             crate::complain(&explanation(address));
             watch
@@ -104,9 +104,9 @@ impl Ui {
     }
 
     /// The run, once it has begun; none: its process has ended before.
-    fn begun(&self, place: &Place, front: i32) -> Option<Watch> {
+    fn begun(&self, base: &BaseFolder, front: i32) -> Option<Watch> {
         loop {
-            if let Ok(watch) = Watch::open(place.clone(), self.run_option.instead_of(&self.run)) {
+            if let Ok(watch) = Watch::open(base.clone(), self.run_option.instead_of(&self.run)) {
                 return Some(watch);
             }
             if !processes::goes_on(front) {

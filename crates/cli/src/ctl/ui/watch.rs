@@ -17,8 +17,8 @@ use rakuda_record::words::command_line;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::super::base_folder::BaseFolder;
 use super::super::feed::{Follower, status};
-use super::super::place::Place;
 use super::super::report::read_tails;
 use super::super::waiting::{Bounds, find, waiting};
 
@@ -38,7 +38,7 @@ const ROWS_MAX: usize = 2000;
 /// A run that is watched; all clones are of one.
 #[derive(Clone)]
 pub struct Watch {
-    place: Place,
+    base: BaseFolder,
     run: String,
     seen: Arc<Mutex<Seen>>,
     changes: watch::Sender<u64>,
@@ -83,8 +83,8 @@ impl Known {
 
 impl Watch {
     /// Of the run that RUN names.
-    pub fn open(place: Place, run: &str) -> anyhow::Result<Self> {
-        let folder = place.run_folder(run)?;
+    pub fn open(base: BaseFolder, run: &str) -> anyhow::Result<Self> {
+        let folder = base.run_folder(run)?;
         let run = folder.run.clone();
         let mut seen = Seen {
             follower: Follower::new(folder),
@@ -100,9 +100,9 @@ impl Watch {
             pictures: Value::Null,
             pictures_due_ns: 0,
         };
-        seen.look(&place, status(&place, &run, false))?;
+        seen.look(&base, status(&base, &run, false))?;
         let changes = watch::channel(0).0;
-        Ok(Self { place, run, seen: Arc::new(Mutex::new(seen)), changes })
+        Ok(Self { base, run, seen: Arc::new(Mutex::new(seen)), changes })
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -135,10 +135,10 @@ impl Watch {
             return;
         }
         // Before the lock: a hub that hangs keeps nobody else waiting.
-        let told = status(&self.place, &self.run, false);
+        let told = status(&self.base, &self.run, false);
         let mut seen = self.seen();
         // A journal that cannot be read now may be readable the next time.
-        let _ = seen.look(&self.place, told);
+        let _ = seen.look(&self.base, told);
         let looks = seen.looks;
         drop(seen);
         self.changes.send_replace(looks);
@@ -181,7 +181,7 @@ impl Watch {
         if known.as_ref().is_some_and(|known| known["status"] != NOT_STARTED) {
             return known;
         }
-        match (known, waiting(&self.place, &self.run, number)) {
+        match (known, waiting(&self.base, &self.run, number)) {
             (Some(mut known), Some(waiting)) => {
                 for name in ["status", "waits_for", "roots"] {
                     known[name] = waiting[name].clone();
@@ -194,12 +194,12 @@ impl Watch {
 
     /// Tasks that have not begun, by words of their names.
     pub fn find(&self, words: &str) -> Value {
-        find(&self.place, &self.run, words, SEARCH)
+        find(&self.base, &self.run, words, SEARCH)
     }
 
     /// What the hub says with the values of nodes.
     pub fn nodes(&self) -> anyhow::Result<Option<Value>> {
-        status(&self.place, &self.run, true)
+        status(&self.base, &self.run, true)
     }
 
     /// The pictures, not made anew for each page. One that has just been opened asks for them before it follows.
@@ -210,14 +210,18 @@ impl Watch {
 
     /// The report as it is now.
     pub fn report(&self) -> anyhow::Result<String> {
-        let read = super::super::report::Read::of(&self.place, &self.run)?;
+        let read = super::super::report::Read::of(&self.base, &self.run)?;
         Ok(rakuda_record::report::html::page(&read.shown()))
     }
 }
 
 impl Seen {
     /// `told` is what the hub has said; none: there is none.
-    fn look(&mut self, place: &Place, told: anyhow::Result<Option<Value>>) -> anyhow::Result<()> {
+    fn look(
+        &mut self,
+        base: &BaseFolder,
+        told: anyhow::Result<Option<Value>>,
+    ) -> anyhow::Result<()> {
         let name = self.follower.folder().run.clone();
         let told = match told {
             // Somebody has removed its record.
@@ -225,7 +229,7 @@ impl Seen {
             told => told?,
         };
         // Its folder is looked for anew: of one that has just begun, the marker was perhaps not there before.
-        let has_ended = told.is_none() && !place.run_folder(&name).is_ok_and(|it| it.is_running());
+        let has_ended = told.is_none() && !base.run_folder(&name).is_ok_and(|it| it.is_running());
         if has_ended || clock::monotonic_ns() >= self.reading_due_ns {
             let began_ns = clock::thread_cpu_ns();
             self.read(told.as_ref(), has_ended)?;

@@ -30,14 +30,14 @@ fn is_unfinished(world: &World, name: &str) -> bool {
     World::record(&world.directory, None).is_unfinished(name.as_bytes())
 }
 
-fn is_doubted(world: &World, name: &str) -> bool {
+fn is_suspected(world: &World, name: &str) -> bool {
     let file = crate::facts::identity_of(&world.directory.join(name)).unwrap();
-    World::record(&world.directory, None).doubt_about(file.modified_ns).is_some()
+    World::record(&world.directory, None).suspected_period(file.modified_ns).is_some()
 }
 
 #[test]
 fn what_a_full_disk_kept_out_of_the_journal_is_neither_renamed_nor_taken_as_good() {
-    let mut world = World::new("doubt-full", None, &["good", "half", "unknown"]);
+    let mut world = World::new("suspected-full", None, &["good", "half", "unknown"]);
     world.begin(0);
     world.begin(1);
     world.record.flush().unwrap();
@@ -58,31 +58,31 @@ fn what_a_full_disk_kept_out_of_the_journal_is_neither_renamed_nor_taken_as_good
         assert!(world.has(name) && !world.has(&format!("{name}._fail_")), "{name}");
         assert!(is_unfinished(&world, name) != (name == "unknown"), "{name}");
     }
-    assert!(is_doubted(&world, "unknown"));
+    assert!(is_suspected(&world, "unknown"));
     assert_eq!(told.len(), 3, "{told:?}");
     assert_eq!(recover(&world.directory), Vec::<String>::new(), "told once");
 }
 
 #[test]
 fn a_journal_that_lost_its_end_does_not_have_good_targets_renamed() {
-    let whole = { fs::read(good_and_half("doubt-size").1).unwrap() };
+    let whole = { fs::read(good_and_half("suspected-size").1).unwrap() };
     for cut in (0..whole.len()).step_by(11) {
-        let (mut world, journal) = good_and_half(&format!("doubt-cut-{cut}"));
+        let (mut world, journal) = good_and_half(&format!("suspected-cut-{cut}"));
         world.record.open = None;
         fs::write(&journal, &whole[..cut]).unwrap();
         let told = recover(&world.directory);
         assert!(told.first().is_some_and(|line| line.contains("is damaged")), "{cut}: {told:?}");
         assert!(world.has("good"), "{cut}: {told:?}");
-        let half = is_unfinished(&world, "half") || is_doubted(&world, "half");
+        let half = is_unfinished(&world, "half") || is_suspected(&world, "half");
         assert!(world.has("half") && half, "{cut}: {told:?}");
     }
 }
 
 #[test]
 fn lines_that_became_zeros_neither_harm_a_good_target_nor_hide_a_half_one() {
-    let whole = { fs::read(good_and_half("doubt-length").1).unwrap() };
+    let whole = { fs::read(good_and_half("suspected-length").1).unwrap() };
     for start in (0..whole.len()).step_by(17) {
-        let (mut world, journal) = good_and_half(&format!("doubt-zeros-{start}"));
+        let (mut world, journal) = good_and_half(&format!("suspected-zeros-{start}"));
         world.record.open = None;
         let mut damaged = whole.clone();
         let end = whole.len().min(start + 100);
@@ -92,14 +92,14 @@ fn lines_that_became_zeros_neither_harm_a_good_target_nor_hide_a_half_one() {
         assert!(told[0].contains("is damaged"), "{start}: {told:?}");
         assert!(world.has("good"), "{start}: {told:?}");
         let half =
-            !world.has("half") || is_unfinished(&world, "half") || is_doubted(&world, "half");
+            !world.has("half") || is_unfinished(&world, "half") || is_suspected(&world, "half");
         assert!(half, "{start}: {told:?}");
     }
 }
 
 #[test]
 fn a_mark_that_lost_its_content_is_looked_after_with_care() {
-    let (mut world, _) = good_and_half("doubt-mark");
+    let (mut world, _) = good_and_half("suspected-mark");
     world.record.open = None;
     let root = world.directory.join(".rakuda");
     fs::write(&marks(&root)[0].path, "").unwrap();
@@ -110,7 +110,7 @@ fn a_mark_that_lost_its_content_is_looked_after_with_care() {
 
 #[test]
 fn a_mark_stays_when_what_is_unfinished_cannot_be_noted() {
-    let mut world = World::new("doubt-stays", None, &["half"]);
+    let mut world = World::new("suspected-stays", None, &["half"]);
     world.begin(0);
     world.record.flush().unwrap();
     world.write("half");
@@ -162,7 +162,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn a_folder_that_was_renamed_after_its_run_was_cut_off_is_settled() {
-    let (mut world, _) = good_and_half("doubt-renamed");
+    let (mut world, _) = good_and_half("suspected-renamed");
     world.record.open = None;
     let new = moved(&world);
     let told = recover(&new);
@@ -174,7 +174,7 @@ fn a_folder_that_was_renamed_after_its_run_was_cut_off_is_settled() {
 
 #[test]
 fn a_copy_of_a_folder_is_settled_and_the_original_is_not_touched() {
-    let (mut world, journal) = good_and_half("doubt-copied");
+    let (mut world, journal) = good_and_half("suspected-copied");
     world.record.open = None;
     let new = copied(&world);
     let before = fs::read(&journal).unwrap();
@@ -194,7 +194,7 @@ fn a_copy_of_a_folder_is_settled_and_the_original_is_not_touched() {
 fn in_a_copy_an_old_target_is_as_it_was_and_what_is_outside_is_left_alone() {
     let outside = std::env::temp_dir().join(format!("rakuda-shared-{}", std::process::id()));
     let name = outside.to_str().unwrap();
-    let mut world = World::new("doubt-outside", None, &["old", name]);
+    let mut world = World::new("suspected-outside", None, &["old", name]);
     world.write("old");
     world.begin(0);
     world.begin(1);
@@ -216,7 +216,7 @@ fn in_a_copy_an_old_target_is_as_it_was_and_what_is_outside_is_left_alone() {
 
 #[test]
 fn a_record_goes_on_where_its_folder_is_renamed_to() {
-    let mut world = World::new("doubt-moves", None, &["a"]);
+    let mut world = World::new("suspected-moves", None, &["a"]);
     world.begin(0);
     world.record.flush().unwrap();
     let new = moved(&world);
@@ -232,7 +232,7 @@ fn a_record_goes_on_where_its_folder_is_renamed_to() {
 
 #[test]
 fn a_pipe_among_the_marks_keeps_nobody_waiting() {
-    let (mut world, _) = good_and_half("doubt-pipe");
+    let (mut world, _) = good_and_half("suspected-pipe");
     world.record.open = None;
     let running = world.directory.join(".rakuda/running");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -246,7 +246,7 @@ fn a_pipe_among_the_marks_keeps_nobody_waiting() {
 
 #[test]
 fn a_socket_whose_mark_is_gone_is_removed_and_that_of_a_live_run_is_not() {
-    let (mut world, _) = good_and_half("doubt-socket");
+    let (mut world, _) = good_and_half("suspected-socket");
     let running = world.directory.join(".rakuda/running");
     let live = running.join(format!("{}.sock", world.record.run()));
     let stale = running.join("20260101-000000.000-1.sock");
@@ -261,7 +261,7 @@ fn a_socket_whose_mark_is_gone_is_removed_and_that_of_a_live_run_is_not() {
 
 #[test]
 fn who_is_to_wait_for_another_that_looks_after_dead_runs_knows_it() {
-    let (mut world, _) = good_and_half("doubt-turn");
+    let (mut world, _) = good_and_half("suspected-turn");
     let path = world.directory.join(".rakuda/recovery.lock");
     let other = lock::wait_for(&path).unwrap();
     assert!(take_turn(&world.directory).is_some(), "nobody is to be waited for: nothing is left");
@@ -274,9 +274,9 @@ fn who_is_to_wait_for_another_that_looks_after_dead_runs_knows_it() {
     assert!(world.has("half._fail_"));
 }
 
-/// What is doubted of a journal whose last line is lost, by files' times that are that far from the
+/// What is suspected of a journal whose last line is lost, by files' times that are that far from the
 /// one that the journal has then.
-fn is_doubted_at(name: &str, ahead_ns: &[i64], from_then_ns: i64) -> bool {
+fn is_suspected_at(name: &str, ahead_ns: &[i64], from_then_ns: i64) -> bool {
     let (mut world, journal) = good_and_half(name);
     for ahead_ns in ahead_ns {
         let (time_ns, wall_ns) = (0, *ahead_ns);
@@ -290,17 +290,17 @@ fn is_doubted_at(name: &str, ahead_ns: &[i64], from_then_ns: i64) -> bool {
     fs::write(&journal, text).unwrap();
     recover(&world.directory);
     let file_ns = i128::from(then_ns) + i128::from(from_then_ns);
-    World::record(&world.directory, None).doubt_about(file_ns).is_some()
+    World::record(&world.directory, None).suspected_period(file_ns).is_some()
 }
 
 #[test]
-fn what_was_made_by_a_clock_that_was_set_back_is_doubted_too() {
+fn what_was_made_by_a_clock_that_was_set_back_is_suspected_too() {
     const HOUR_NS: i64 = 3_600_000_000_000;
-    assert!(!is_doubted_at("step-none", &[], -HOUR_NS), "before the run");
-    assert!(is_doubted_at("step-back", &[-2 * HOUR_NS], -HOUR_NS));
-    assert!(is_doubted_at("step-twice", &[-2 * HOUR_NS, 0], -HOUR_NS));
-    assert!(!is_doubted_at("step-further", &[-2 * HOUR_NS], -3 * HOUR_NS));
+    assert!(!is_suspected_at("step-none", &[], -HOUR_NS), "before the run");
+    assert!(is_suspected_at("step-back", &[-2 * HOUR_NS], -HOUR_NS));
+    assert!(is_suspected_at("step-twice", &[-2 * HOUR_NS, 0], -HOUR_NS));
+    assert!(!is_suspected_at("step-further", &[-2 * HOUR_NS], -3 * HOUR_NS));
     // Set ahead, and back again before the next run: those files seem to be of the future.
-    assert!(!is_doubted_at("step-future", &[], HOUR_NS));
-    assert!(is_doubted_at("step-ahead", &[2 * HOUR_NS, 0], HOUR_NS));
+    assert!(!is_suspected_at("step-future", &[], HOUR_NS));
+    assert!(is_suspected_at("step-ahead", &[2 * HOUR_NS, 0], HOUR_NS));
 }

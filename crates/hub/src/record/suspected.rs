@@ -18,35 +18,35 @@ const COARSE_NS: i64 = 2_000_000_000;
 
 /// Of what was changed from `since_ns` to `until_ns` (ns since 1970) the journal of `run` does not tell all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Doubt {
+pub(crate) struct SuspectedPeriod {
     pub run: String,
     pub since_ns: i64,
     pub until_ns: i64,
 }
 
-impl Doubt {
+impl SuspectedPeriod {
     pub fn concerns(&self, modified_ns: i128) -> bool {
         let since_ns = self.since_ns.saturating_sub(COARSE_NS);
         (since_ns.into()..=self.until_ns.into()).contains(&modified_ns)
     }
 }
 
-/// The doubts that earlier runs have left. What is no such line was torn, and its run is looked after again.
-pub(super) fn read(root: &Path) -> Vec<Doubt> {
+/// The periods that earlier runs have left. What is no such line was torn, and its run is looked after again.
+pub(super) fn read(root: &Path) -> Vec<SuspectedPeriod> {
     let Ok(file) = open_regular(&path_in(root)) else { return Vec::new() };
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect()
 }
 
 /// Adds one, unless that run has left one already: what was changed later, it has not changed.
-pub(super) fn add(root: &Path, doubt: &Doubt) -> io::Result<()> {
-    if read(root).iter().any(|old| old.run == doubt.run && old.since_ns <= doubt.since_ns) {
+pub(super) fn add(root: &Path, period: &SuspectedPeriod) -> io::Result<()> {
+    if read(root).iter().any(|old| old.run == period.run && old.since_ns <= period.since_ns) {
         return Ok(());
     }
     let path = path_in(root);
     let mut file = open_to_append(&path, 0o666)?;
     let mut line = if is_torn(&mut file)? { vec![b'\n'] } else { Vec::new() };
-    line.extend(serde_json::to_vec(doubt)?);
+    line.extend(serde_json::to_vec(period)?);
     line.push(b'\n');
     file.write_all(&line)
 }

@@ -32,13 +32,13 @@ enum Work {
 
 /// The link's end of the thread. It ends when all are dropped.
 #[derive(Clone)]
-pub(crate) struct Worker {
+pub(crate) struct CommandThread {
     work: UnboundedSender<Work>,
     /// No command is started any more.
     ending: Arc<AtomicBool>,
 }
 
-impl Worker {
+impl CommandThread {
     /// Starts it. Of commands it tells `events`, and reads them no further while nobody takes that;
     /// its answers go to `answers`.
     pub async fn start(

@@ -12,13 +12,13 @@ use rakuda_record::find::{find_task, near_names};
 use rakuda_record::folder::{FolderError, Records, RunFolder, RunState, find_run};
 use rakuda_record::printable::shown;
 
-/// The folder of `-C`, or the current one.
+/// The folder of `-C`, or the current one: relative names begin there, and runs are looked for from there.
 #[derive(Clone)]
-pub struct Place {
+pub struct BaseFolder {
     directory: PathBuf,
 }
 
-impl Place {
+impl BaseFolder {
     /// `directory` is what `-C` says.
     pub fn new(directory: Option<PathBuf>) -> Self {
         Self { directory: directory.unwrap_or_else(|| PathBuf::from(".")) }
