@@ -259,7 +259,8 @@ module Rakuda
 
       def described_instance
         contents = @instance.contents
-        { "hash" => @instance.digest, "name" => @instance.name, **Instance.figures(contents), "contents" => contents }
+        { "hash" => @instance.digest, "hash_by_name" => @instance.digest_by_name, "name" => @instance.name,
+          **Instance.figures(contents), "contents" => contents }
       end
 
       def described(round)

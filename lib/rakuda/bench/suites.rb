@@ -174,7 +174,7 @@ module Rakuda
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
                                                        digest: workflows.digest, programs: workflows.programs, hosts: hosts)
-        label = "#{"-#{instance.digest[-8..]}" if workflows.own?}#{Results.label(options)}"
+        label = "#{"-#{instance.digest_by_name[-8..]}" if workflows.own?}#{Results.label(options)}"
         names = engines.map { |engine| { "name" => engine.name, "style" => engine.style } }
         written(name, names, out, size, label, say) do |write|
           results = comparison.call(&write)
