@@ -3,8 +3,6 @@
 require "fileutils"
 require "json"
 require "minitest/autorun"
-require "open3"
-require "tmpdir"
 require "rakuda/bench/facets"
 require "rakuda/bench/far_rounds"
 require "rakuda/bench/hosts"
@@ -14,30 +12,18 @@ require "rakuda/bench/results"
 require "rakuda/bench/run_record"
 require "rakuda/bench/suites"
 require "rakuda/bench/verification"
+require "support/bench_folder"
 
 # Workflows over hosts: what the record of a run says of a round, times that are of different clocks, what is refused. Runs on
 # several machines are in test/cluster.
 class BenchFarWorkflowsTest < Minitest::Test
-  ROOT = File.expand_path("../..", __dir__)
-  RAKUDACTL = File.join(ROOT, "bin/rakudactl")
+  include BenchFolder
+
   S = 1_000_000_000
 
   def setup
-    @folder = File.realpath(Dir.mktmpdir)
-    File.write(File.join(@folder, "hosts"), "localhost 2\n")
-  end
-
-  def teardown = FileUtils.rm_rf(@folder)
-
-  def bench(*words)
-    Open3.capture3("timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
-  end
-
-  def refused(*words)
-    out, err, status = bench(*words)
-    assert_equal 2, status.exitstatus, out + err
-    assert_equal 1, err.lines.size, err
-    err
+    super
+    File.write(at("hosts"), "localhost 2\n")
   end
 
   JOURNAL = <<~TEXT.lines
