@@ -110,7 +110,7 @@ module Rakuda
         @rounds.fetch(engine.label) << taken
         @options.fetch(:say).call("#{engine.label}, round #{round + 1}: #{taken.fault || Figures.seconds(taken.makespan)}")
       ensure
-        FileUtils.rm_rf(folder) if folder
+        Workspace.remove(folder) if folder
       end
 
       def placed(engine, folder, taken)
@@ -177,7 +177,7 @@ module Rakuda
 
       def checked_digest(folder)
         if @options[:check]
-          output, status = Launch.capture({}, *@options[:check], chdir: folder)
+          output, status = Launch.capture({}, *@options[:check], timeout: @options.fetch(:timeout), chdir: folder)
           raise Failure, Launch.reason(output).to_s unless status.success?
         end
         digest = Workspace.digest(folder, @instance.outputs)

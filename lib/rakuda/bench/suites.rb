@@ -100,7 +100,7 @@ module Rakuda
           folder = File.join(workspace.path, "room")
           Workflows.new(name, options).space(folder)
         ensure
-          FileUtils.rm_rf(folder)
+          Workspace.remove(folder)
         end
         bytes += suite.fetch(:jobs).keys.map { |name| MapReduce::Job.new(Catalogue.find(name), options[:size]).space }
         workspace.make(bytes.max)
@@ -197,7 +197,7 @@ module Rakuda
           rounds = results.first.fetch("rounds").size
           results.each { |result| Results.write(out, result, label) }
         end)
-      rescue SignalException, UsageError, Failure, SystemCallError
+      rescue SignalException, UsageError, Failure, Stuck, SystemCallError
         results = "results of #{rounds} round#{"s" unless rounds == 1} are in #{out}"
         say.call("#{name_of(name)}: not run to its end; #{results}") if rounds.positive?
         raise
