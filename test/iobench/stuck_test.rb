@@ -114,7 +114,7 @@ class BenchStuckTest < Minitest::Test
       File.chmod(0o755, at("bin/stat"))
       ENV["PATH"] = "#{at("bin")}:#{before}"
       error = assert_raises(Bench::Stuck) { Bench::Workspace.ask(at("work"), limit: 0.1) }
-      assert_equal "the file system of #{at("work")} has not answered for 0.1 s: what is there stays", error.message
+      assert_equal "the file system of #{at("work")} has not answered for 0.1 s: nothing there is removed", error.message
       workspace.finish
     end
     assert_equal %w[.rakuda-bench], Dir.children(at("work"))

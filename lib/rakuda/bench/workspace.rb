@@ -109,8 +109,10 @@ module Rakuda
       def self.ask(folder, limit: ANSWER_S)
         Launch.capture({}, "stat", "-f", folder, timeout: limit)
       rescue Failure
-        Guard.current&.give_up([])
-        raise Stuck, "the file system of #{folder} has not answered for #{limit} s: what is there stays"
+        left = Guard.current ? Processes.of(Guard.current.folder) : []
+        Guard.current&.give_up(left)
+        told = left.empty? ? "" : "; what was started is still there: #{left.join(", ")}"
+        raise Stuck, "the file system of #{folder} has not answered for #{limit} s: nothing there is removed#{told}"
       end
 
       # Folders for what a workflow makes, and links to its inputs, so that it can be run.
