@@ -55,7 +55,7 @@ module Peers
 
   # Prints results as tables of fixed columns.
   class Table
-    COLUMNS = "%-9s %9s  %-19s %8s %8s %9s %8s  %s"
+    COLUMNS = "%-9s %9s  %-19s %8s %8s %8s %9s %8s  %s"
 
     def initialize(output)
       @output = output
@@ -63,7 +63,7 @@ module Peers
 
     def show(results)
       @output.puts "", "#{results.work.letter}  #{results.work.title}"
-      @output.puts format(COLUMNS, "tool", "median s", "[min-max]", "x make", "x floor", "tasks/s", "peak MB", "").rstrip
+      @output.puts format(COLUMNS, "tool", "median s", "[min-max]", "x make", "x floor", "x rakuda", "tasks/s", "peak MB", "").rstrip
       results.tools.each { |tool| @output.puts row(results, tool).rstrip }
     end
 
@@ -73,7 +73,7 @@ module Peers
       return format("%-9s %9s  %s", tool, "-", results.noted(tool)) unless results.median(tool)
 
       format(COLUMNS, tool, number(results.median(tool), 3), "[#{results.range(tool).map { |s| number(s, 3) }.join("-")}]",
-             number(results.ratio(tool, "make"), 2), number(results.ratio(tool, "floor"), 2),
+             *%w[make floor rakuda].map { |other| number(results.ratio(tool, other), 2) },
              number(results.rate(tool), 0), number(results.peak(tool)&.fdiv(1e6), 1), results.noted(tool))
     end
 

@@ -115,14 +115,17 @@ module Peers
     def program = @words.first
   end
 
-  # This checkout's own command.
+  # The command of a checkout, by default of this one.
   class Rakuda < RakefileTool
-    def initialize(name) = super(name, File.join(ROOT, "bin/rakuda"), "-j", Work::SLOTS.to_s)
+    def initialize(name, checkout = ROOT)
+      super(name, File.join(checkout, "bin/rakuda"), "-j", Work::SLOTS.to_s)
+      @checkout = checkout
+    end
 
     def absence
       return "no #{program}" unless File.executable?(program)
 
-      "not built: make build" unless File.executable?(File.join(ROOT, "target/release/rakudad"))
+      "not built: make build" unless File.executable?(File.join(@checkout, "target/release/rakudad"))
     end
   end
 

@@ -10,6 +10,7 @@ require "rakuda/bench/launch"
 require "rakuda/bench/machine"
 require "rakuda/bench/page_cache"
 require "rakuda/bench/places"
+require "rakuda/bench/turns"
 require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
 require "securerandom"
@@ -17,9 +18,9 @@ require "time"
 
 module Rakuda
   module Bench
-    # Runs one workflow in several engines, round after round, in an order that rotates. Each run has a folder of its own
-    # with links to the same inputs; what it made must be equal, byte by byte, to what every other run made, and every task
-    # must have run once: each writes a line when it began and ended, in all engines alike.
+    # Runs one workflow in several engines, round after round, in turn. Each run has a folder of its own with links to the same
+    # inputs; what it made must be equal, byte by byte, to what every other run made, and every task must have run once: each
+    # writes a line when it began and ended, in all engines alike.
     class Comparison
       # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC of the task's host, `names` those of the
       # same tasks. Over hosts, `nodes` are those that came before its end, `hosts` the nodes of the tasks, and `commands` what
@@ -74,7 +75,7 @@ module Rakuda
         @options.fetch(:rounds).times do |round|
           break if (@ended = no_more(round))
 
-          @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
+          Turns.order(@engines, round).each_with_index { |engine, order| run(engine, round, order) }
           results = @engines.map { |engine| result(engine, machine) }
           yield results if block_given?
           Launch.foresee(@options.fetch(:benchmark), @options, @begin_ns) if round.zero?
@@ -121,6 +122,7 @@ module Rakuda
         # What hosts have in memory is not looked at.
         return if hosts
 
+        Turns.settle(folder, @options.fetch(:timeout))
         taken.resident = PageCache.prepare(@options.fetch(:cache), @instance.inputs.map { |input| File.join(folder, input) })
       end
 

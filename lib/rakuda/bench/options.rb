@@ -68,13 +68,12 @@ module Rakuda
 
       # @param works [Array<String>] keys of TAKEN
       # @param takes_behind [Boolean] whether options behind -- mean something
-      # @raise [UsageError] for an option that one of them does not take
+      # @raise [UsageError] for an option that none of them takes
       def check(works, takes_behind: false)
-        works.each do |work|
-          other = (@given - TAKEN.fetch(work)).first or next
+        (@given - works.flat_map { |work| TAKEN.fetch(work) }).first(1).each do |other|
           fitting = TAKEN.select { |_, names| names.include?(other) }.keys
           word = WORDS.fetch(other, other).to_s.tr("_", "-")
-          raise UsageError, "--#{word} means nothing to `#{work}`; it does to #{fitting.join(", ")}"
+          raise UsageError, "--#{word} means nothing to `#{works.join("`, `")}`; it does to #{fitting.join(", ")}"
         end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
 

@@ -3,6 +3,7 @@
 require "digest"
 require "fileutils"
 require "json"
+require "openssl"
 require "rakuda/bench/errors"
 require "rakuda/bench/guard"
 require "rakuda/bench/launch"
@@ -132,7 +133,7 @@ module Rakuda
           path = File.join(folder, file)
           raise Failure, "#{file} was not made" unless File.file?(path)
 
-          "#{Digest::SHA256.file(path).hexdigest}  #{file}\n"
+          "#{OpenSSL::Digest.new("SHA256").file(path).hexdigest}  #{file}\n"
         end
         "sha256:#{Digest::SHA256.hexdigest(sums.join)}"
       end

@@ -12,6 +12,7 @@ require "rakuda/bench/mapreduce/marks"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/page_cache"
 require "rakuda/bench/places"
+require "rakuda/bench/turns"
 require "rakuda/bench/versions"
 require "rakuda/bench/workspace"
 require "securerandom"
@@ -23,7 +24,7 @@ module Rakuda
     module MapReduce
       SCHEMA = "rakuda-bench-mapreduce/1"
 
-      # Runs one job in several engines, round after round, in an order that rotates. Each run has a folder of its own with
+      # Runs one job in several engines, round after round, in turn. Each run has a folder of its own with
       # links to the same inputs; its output is checked against what must come out, and is equal in all engines.
       class Comparison
         PHASES = "IOBENCH_PHASES"
@@ -53,7 +54,7 @@ module Rakuda
           @options.fetch(:rounds).times do |round|
             break if (@ended = no_more(round))
 
-            @engines.rotate(round % @engines.size).each_with_index { |engine, order| run(engine, round, order) }
+            Turns.order(@engines, round).each_with_index { |engine, order| run(engine, round, order) }
             results = @engines.map { |engine| result(engine, machine) }
             yield results if block_given?
             Launch.foresee(@job.entry.name, @options, @begin_ns) if round.zero?
@@ -120,6 +121,7 @@ module Rakuda
 
         def measure(engine, folder)
           placed(engine, folder)
+          Turns.settle(folder, @options.fetch(:timeout)) unless hosts
           # What hosts have in memory is not looked at.
           resident = hosts ? nil : PageCache.prepare(@options.fetch(:cache), @job.inputs.map { |input| File.join(folder, input) })
           marks = File.join(folder, ".phases")

@@ -3,6 +3,7 @@
 require "digest"
 require "fileutils"
 require "json"
+require "openssl"
 require "rakuda/bench/catalogue"
 require "rakuda/bench/launch"
 require "rakuda/bench/programs"
@@ -229,7 +230,7 @@ module Rakuda
 
         # Of contents in the order of reducers: engines have names of their own for the parts.
         def digest(folder, outputs)
-          sums = outputs.map { |file| Digest::SHA256.file(File.join(folder, file)).hexdigest }
+          sums = outputs.map { |file| OpenSSL::Digest.new("SHA256").file(File.join(folder, file)).hexdigest }
           "sha256:#{Digest::SHA256.hexdigest(sums.join("\n"))}"
         end
       end
