@@ -111,9 +111,10 @@ module Rakuda
         false # it has ended meanwhile, or is somebody else's
       end
 
-      # @return [String, nil] nil where it has none any more
+      # @return [String, nil] the first words of its command, without folders; nil where it has none any more
       def words(pid)
-        words = File.binread("/proc/#{pid}/cmdline").split("\0").first(3).join(" ")
+        words = File.binread("/proc/#{pid}/cmdline").split("\0").first(3)
+        words = words.map { |word| word.start_with?("/") ? File.basename(word) : word }.join(" ")
         words.force_encoding(Encoding::UTF_8).scrub[0, NAME_MAX] unless words.empty?
       rescue SystemCallError
         nil
