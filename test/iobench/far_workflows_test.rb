@@ -3,6 +3,7 @@
 require "fileutils"
 require "json"
 require "minitest/autorun"
+require "minitest/mock"
 require "rakuda/bench/facets"
 require "rakuda/bench/far_rounds"
 require "rakuda/bench/hosts"
@@ -63,6 +64,13 @@ class BenchFarWorkflowsTest < Minitest::Test
   end
 
   # The clock shows 100 s more than the monotonic one; the engine runs from 5 to 9 s.
+  # Something else ran between the first two readings.
+  def test_both_clocks_are_those_of_the_readings_that_were_next_to_each_other
+    times = [0, 9_000_000, 10_000_000, 10_000_050, 20_000_000, 20_000_040, 30_000_000, 30_000_060, 40_000_000, 40_000_070]
+    Rakuda::Bench::Launch.stub(:now_ns, -> { times.shift }) { assert_equal 20_000_000, Rakuda::Bench::Hosts.now.first }
+    assert_empty times
+  end
+
   def span(set_by: 0) = Rakuda::Bench::Hosts::Span.new(5 * S, 9 * S, 105 * S, (109 * S) + set_by)
 
   def commands(first, last, span)
