@@ -101,7 +101,8 @@ class ClusterBenchTest < Minitest::Test
   end
 
   def test_what_workflows_take_is_set_beside_what_the_simulator_says
-    output = run_script("predict", "--disk", "20", "--file", "40", "--files", "4", "--mib", "1", "--size", "tiny", "--rounds", "1")
+    words = %w[--disk 20 --file 40 --files 4 --mib 1 --size tiny --rounds 1]
+    output = run_script("predict", *words)
     %w[copyfile montage].product(%w[make rakuda]).each do |name, engine|
       assert_equal 2, output.scan(/^ +#{name} in #{engine}: predicted \S+ \S+, measured \S+ \S+: [-+]\d+ %$/).size, output
     end
