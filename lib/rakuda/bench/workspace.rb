@@ -109,6 +109,8 @@ module Rakuda
       # @raise [Stuck]
       def self.ask(folder, limit: ANSWER_S)
         Launch.capture({}, "stat", "-f", folder, timeout: limit)
+      rescue Errno::ENOENT
+        nil # there is no such program: what is missing besides is said by whoever needs it
       rescue Failure
         left = Guard.current ? Processes.of(Guard.current.folder) : []
         Guard.current&.give_up(left)
