@@ -71,7 +71,11 @@ module Rakuda
       # @raise [UsageError] for an option that none of them takes
       def check(works, takes_behind: false)
         other = (@given - works.flat_map { |work| TAKEN.fetch(work) }).first
-        refuse_meaningless(other, works) if other
+        if other
+          fitting = TAKEN.select { |_, names| names.include?(other) }.keys
+          word = WORDS.fetch(other, other).to_s.tr("_", "-")
+          raise UsageError, "--#{word} means nothing to `#{works.join("`, `")}`; it does to #{fitting.join(", ")}"
+        end
         raise UsageError, "-F and --cluster: expected one of them" if self[:hosts] && self[:cluster]
 
         check_nodes if given?(:nodes) && works.intersect?(["run of a micro-benchmark", *IN_ENGINES])
@@ -82,13 +86,6 @@ module Rakuda
         raise UsageError, "options behind -- (#{behind.first}) are for MPI kernels of `run`, for one benchmark of others, and " \
                           "for `predict`"
       end
-
-      def refuse_meaningless(option, works)
-        fitting = TAKEN.select { |_, names| names.include?(option) }.keys
-        word = WORDS.fetch(option, option).to_s.tr("_", "-")
-        raise UsageError, "--#{word} means nothing to `#{works.join("`, `")}`; it does to #{fitting.join(", ")}"
-      end
-      private :refuse_meaningless
 
       # Workers of micro-benchmarks, and tasks of workflows and jobs, take all hosts that there are.
       # @raise [UsageError]
