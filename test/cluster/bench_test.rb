@@ -99,6 +99,14 @@ class ClusterBenchTest < Minitest::Test
     assert_equal ways.size, output.scan(%r{^ +paper, figure 4: .* 11\.0 GB/s with 512 processes; sizes here are scaled$}).size
   end
 
+  def test_what_workflows_take_is_set_beside_what_the_simulator_says
+    words = %w[--disk 20 --file 40 --files 4 --mib 1 --size tiny --rounds 1]
+    output = run_script("predict", *words)
+    %w[copyfile montage].product(%w[make rakuda]).each do |name, engine|
+      assert_equal 2, output.scan(/^ +#{name} in #{engine}: predicted \S+ \S+, measured \S+ \S+: [-+]\d+ %$/).size, output
+    end
+  end
+
   def test_start_lags_over_hosts_are_measured_by_all_ways
     output = run_script("start", "--hosts", "2", "--cores", "1", "--workers", "1,2", "--rounds", "2", "--runs", "1")
     cell = /\d+\.\d \[\d+\.\d-\d+\]/

@@ -60,6 +60,27 @@ module BenchWorkflows
     end
   end
 
+  # The results of `suite ci` on two hosts of two slots: nothing of it ran on the machine where the command was typed.
+  # @param label [String] in the names of results, for where they are of
+  # @param words [Array<String>] of `rakuda`, likewise
+  def assert_suite_on_both_hosts(label, words)
+    assert_equal 10, names("bench-results/*.json").size, names("bench-results/*").join(" ")
+    %w[argot-io les-io qcd-io].each { |kernel| assert_equal 2, verified_result("#{kernel}-tiny-*")["hosts"].size }
+    %w[metadata bandwidth fio].each do |name|
+      steps = verified_result("#{name}-tiny-*")["steps"].values
+      assert_equal [[0, 0, 1, 1]], steps.map { |ones| ones.map { |one| one["node"] }.sort }.uniq
+    end
+    %w[copyfile homology-io].each do |name|
+      one = verified_result("#{name}-tiny-#{label}-rakuda")
+      assert_equal [%w[rakuda -q] + words, 4, [0, 1]],
+                   [one.dig("engine", "command"), one.dig("engine", "slots"), one["rounds"].first["hosts"].uniq.sort]
+    end
+    jobs = %w[rakuda rakuda-streams].map { |engine| verified_result("mr-homology-tiny-#{label}-#{engine}") }
+    assert_equal [0, 1], jobs.first["rounds"].first["maps_hosts"].uniq.sort
+    assert_equal 1, jobs.map { |job| job.dig("verification", "digest") }.uniq.size
+    assert_empty names("files*")
+  end
+
   # @return [Hash] the only result with that name
   # @raise [Minitest::Assertion] unless it verifies
   def verified_result(pattern)

@@ -56,6 +56,15 @@ class BenchDifferenceTest < Minitest::Test
     assert_match(/^makespan_s +1\.00 s +2\.00 s +2\.00$/, text)
   end
 
+  # Task programs lie elsewhere in another checkout; results from before say nothing but where.
+  def test_results_of_two_checkouts_are_of_one_instance
+    of = ->(hash, by_name = nil) { workflow("make", [1.0], "instance" => { "hash" => hash, "hash_by_name" => by_name }.compact) }
+    [[of["h", "n"], of["i", "n"]], [of["h"], of["h", "n"]], [of["h", "n"], of["h"]], [of["h"], of["h"]]]
+      .each { |one, other| assert_match(/^makespan_s /, told(one, other).first) }
+    [[of["h", "n"], of["i", "m"]], [of["h"], of["i", "n"]], [of["h"], of["i"]]]
+      .each { |one, other| assert_match(/different instances/, refused(one, other)) }
+  end
+
   def test_another_machine_and_engine_and_what_is_not_valid_are_said
     bad = workflow("xargs", [2.0], host: "b" * 16, "valid" => false, "reasons" => ["late"])
     text, valid = told(workflow("make", [1.0]), bad)

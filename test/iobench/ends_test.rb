@@ -144,6 +144,21 @@ class BenchEndsTest < Minitest::Test
     refute_path_exists at("bench-work")
   end
 
+  # Its lock goes with its guard.
+  def test_a_folder_whose_guard_was_killed_is_in_use_as_before
+    pid = spawned(*KERNEL)
+    wait_for("its files") { rank? && File.exist?(at("bench-work/argot-io")) }
+    guard, status = Open3.capture2("pgrep", "-P", pid.to_s, "-f", "read -r word")
+    assert status.success?
+    Process.kill(:KILL, Integer(guard))
+    wait_for("its end") { !File.exist?("/proc/#{guard.strip}/cmdline") || File.read("/proc/#{guard.strip}/cmdline").empty? }
+    assert_match(/bench-work is in use \(process #{pid}\): wait/, refused("run", "metadata"))
+    assert_path_exists at("bench-work/argot-io")
+    status, = ended(pid, :TERM)
+    assert_equal 143, status
+    refute_path_exists at("bench-work")
+  end
+
   def test_what_a_killed_run_has_left_is_removed_by_the_next_one_which_says_so
     FileUtils.mkdir_p(at("bench-work/make-0"))
     File.write(at("bench-work/mine"), "")

@@ -3,8 +3,6 @@
 require "fileutils"
 require "json"
 require "minitest/autorun"
-require "open3"
-require "tmpdir"
 require "rakuda/bench/far_rounds"
 require "rakuda/bench/mapreduce/engines"
 require "rakuda/bench/mapreduce/job"
@@ -14,32 +12,21 @@ require "rakuda/bench/options"
 require "rakuda/bench/run_record"
 require "rakuda/bench/suites"
 require "rakuda/bench/verification"
+require "support/bench_folder"
 
 # MapReduce jobs over hosts: what maps and reduces note there, parts of the time by the record of the run, what is refused. Runs
 # on several machines are in test/cluster.
 class BenchFarMapReduceTest < Minitest::Test
-  ROOT = File.expand_path("../..", __dir__)
-  RAKUDACTL = File.join(ROOT, "bin/rakudactl")
+  include BenchFolder
+
   S = 1_000_000_000
   Bench = Rakuda::Bench
   Marks = Bench::MapReduce::Marks
   Split = Bench::MapReduce::Split
 
   def setup
-    @folder = File.realpath(Dir.mktmpdir)
-    File.write(File.join(@folder, "hosts"), "localhost 2\n")
-  end
-
-  def teardown = FileUtils.rm_rf(@folder)
-
-  def bench(*words)
-    Open3.capture3("timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
-  end
-
-  def refused(*words)
-    out, err, status = bench(*words)
-    assert_equal [2, ""], [status.exitstatus, out], err
-    err
+    super
+    File.write(at("hosts"), "localhost 2\n")
   end
 
   MAPS = [%w[/bin/task split in_0 1 map_0], %w[/bin/task split in_1 1 map_1]].freeze

@@ -3,8 +3,7 @@
 require "fileutils"
 require "json"
 require "minitest/autorun"
-require "open3"
-require "tmpdir"
+require "minitest/mock"
 require "rakuda/bench/facets"
 require "rakuda/bench/far_rounds"
 require "rakuda/bench/hosts"
@@ -14,30 +13,18 @@ require "rakuda/bench/results"
 require "rakuda/bench/run_record"
 require "rakuda/bench/suites"
 require "rakuda/bench/verification"
+require "support/bench_folder"
 
 # Workflows over hosts: what the record of a run says of a round, times that are of different clocks, what is refused. Runs on
 # several machines are in test/cluster.
 class BenchFarWorkflowsTest < Minitest::Test
-  ROOT = File.expand_path("../..", __dir__)
-  RAKUDACTL = File.join(ROOT, "bin/rakudactl")
+  include BenchFolder
+
   S = 1_000_000_000
 
   def setup
-    @folder = File.realpath(Dir.mktmpdir)
-    File.write(File.join(@folder, "hosts"), "localhost 2\n")
-  end
-
-  def teardown = FileUtils.rm_rf(@folder)
-
-  def bench(*words)
-    Open3.capture3("timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
-  end
-
-  def refused(*words)
-    out, err, status = bench(*words)
-    assert_equal 2, status.exitstatus, out + err
-    assert_equal 1, err.lines.size, err
-    err
+    super
+    File.write(at("hosts"), "localhost 2\n")
   end
 
   JOURNAL = <<~TEXT.lines
@@ -77,6 +64,13 @@ class BenchFarWorkflowsTest < Minitest::Test
   end
 
   # The clock shows 100 s more than the monotonic one; the engine runs from 5 to 9 s.
+  # Something else ran between the first two readings.
+  def test_both_clocks_are_those_of_the_readings_that_were_next_to_each_other
+    times = [0, 9_000_000, 10_000_000, 10_000_050, 20_000_000, 20_000_040, 30_000_000, 30_000_060, 40_000_000, 40_000_070]
+    Rakuda::Bench::Launch.stub(:now_ns, -> { times.shift }) { assert_equal 20_000_000, Rakuda::Bench::Hosts.now.first }
+    assert_empty times
+  end
+
   def span(set_by: 0) = Rakuda::Bench::Hosts::Span.new(5 * S, 9 * S, 105 * S, (109 * S) + set_by)
 
   def commands(first, last, span)

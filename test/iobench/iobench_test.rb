@@ -92,6 +92,7 @@ class IobenchTest < Minitest::Test
       run_in(ROOT, "make", "-C", KERNELS, "dist", "DISTDIR=#{folder}")
       run_in(folder, "tar", "xzf", "iobench-#{version}.tar.gz")
       below = File.join(folder, "iobench-#{version}")
+      assert_equal File.read(File.join(ROOT, "LICENSE")), File.read(File.join(below, "LICENSE"))
       run_in(below, "make", "-j2", "CFLAGS=-O0")
       %w[argot-io qcd-io les-io].each do |kernel|
         assert_equal "#{kernel} #{version}\n", run_in(below, "build/#{kernel}", "--version")

@@ -358,6 +358,23 @@ class BenchRunnerTest < Minitest::Test
     results.each { |result| assert_operator result.dig("derived", "busy_s"), :>=, 0.01 }
   end
 
+  def test_an_instance_is_the_same_wherever_its_task_programs_are
+    File.write(File.join(@folder, "diamond.json"), JSON.generate(INSTANCE))
+    Dir.mkdir(File.join(@folder, "iobench"))
+    FileUtils.ln_s("#{ROOT}/iobench/build/io-task", File.join(@folder, "iobench/io-task"))
+    before = ENV.fetch("IOBENCH", nil)
+    here, there = [before, File.join(@folder, "iobench")].map do |folder|
+      ENV["IOBENCH"] = folder
+      Rakuda::Bench::Instance.load(File.join(@folder, "diamond.json"))
+    end
+    refute_equal here.digest, there.digest
+    assert_equal here.digest_by_name, there.digest_by_name
+    scaled = Rakuda::Bench::Instance.load(File.join(@folder, "diamond.json"), scale_bytes: 2.0)
+    refute_equal here.digest_by_name, scaled.digest_by_name
+  ensure
+    ENV["IOBENCH"] = before
+  end
+
   # Each task of KINDS reads and writes files of one stem.
   KINDS = %w[in->cut-1 in->cut-2 cut-1->sum-1.a+sum-1.b cut-2->sum-2.a+sum-2.b sum-1.a->x.end sum-1.b->y.end
              x.end+y.end->all in->all.end].freeze

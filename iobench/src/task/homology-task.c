@@ -4,11 +4,13 @@
  *
  * usage: homology-task queries FILE FIRST READS        a chunk of reads: so many from the number FIRST on
  *        homology-task database FILE FIRST SUBJECTS    a chunk of the database
- *        homology-task map QUERIES DATABASE REDUCERS PREFIX    hits of the one in the other, to PREFIX.0,
- * PREFIX.1, ... homology-task reduce OUT HITS...              the best ten hits of each read homology-task
- * check READS SUBJECTS CHUNK REDUCERS OUT...    whether the outputs are what they must be: READS and SUBJECTS
- * in all, CHUNK subjects in a chunk of the database
- *        homology-task collect OUT REDUCER REDUCERS     reduce, of the hits on stdin that are this reducer's
+ *        homology-task map QUERIES DATABASE REDUCERS PREFIX
+ *                                                      hits of one in the other, to PREFIX.0, PREFIX.1, ...
+ *        homology-task reduce OUT HITS...              the best ten hits of each read
+ *        homology-task collect OUT REDUCER REDUCERS    reduce, of the hits on stdin that are this reducer's
+ *        homology-task check READS SUBJECTS CHUNK REDUCERS OUT...
+ *                                                      whether the outputs are what they must be: READS and
+ *                                                      SUBJECTS in all, CHUNK subjects in a chunk
  *
  * With a real aligner, diamond, whose hits they are:
  *        homology-task homologs FILE FIRST READS SUBJECTS PERCENT     reads, most of them from a subject

@@ -5,8 +5,8 @@
  *        mapreduce-task split IN REDUCERS PREFIX       map of sort: rows by key, to PREFIX.0, PREFIX.1, ...
  *        mapreduce-task merge OUT IN...                reduce of sort
  *        mapreduce-task collect OUT REDUCER REDUCERS   the same, of the rows on stdin that are this reducer's
- *        mapreduce-task check ROWS OUT...              whether the outputs, one after the other, are all rows
- * in order mapreduce-task write|read FILE BYTES ROW      map of dfsio: one file, and a row about it
+ *        mapreduce-task check ROWS OUT...              whether the outputs are all rows, in their order
+ *        mapreduce-task write|read FILE BYTES ROW      map of dfsio: one file, and a row about it
  *        mapreduce-task sum OUT ROW...                 reduce of dfsio: how many files and bytes
  *
  * With - for PREFIX or ROW, output goes to stdout, or input comes from stdin. A row to sort has 100 bytes: a

@@ -13,6 +13,9 @@ module Rakuda
         # @return [Boolean] a workflow whose tasks rakuda finds out by running a Rakefile once
         def recorded? = name.start_with?("homology") || name == "montage"
 
+        # @return [Array<String>] modules of Python that it needs
+        def modules = family == "wfcommons" ? %w[wfcommons] : []
+
         # @return [Boolean] one that every engine can run
         def workflow? = %w[workflow wfcommons].include?(family)
       end

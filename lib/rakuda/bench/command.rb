@@ -30,12 +30,15 @@ module Rakuda
       # With the signal's number, as shells have it.
       INTERRUPTED = 128
       COMMANDS = %w[help list info prepare run compare emit verify report diff predict suite].freeze
+      # Those that write into --dir and --out.
+      FOLDERS = %w[prepare run compare emit suite].freeze
       HELP = <<~TEXT
         usage: rakudactl bench COMMAND [OPTION]... [ARGUMENT]...
 
             list                         benchmarks
             info NAME                    sizes, bytes, and which programs are missing
-            run NAME... [-- OPTION...]   run it, or several in one run; options behind -- are the kernel's, or one program's of others
+            run NAME... [-- OPTION...]   run it, or several in one run; options behind -- are the kernel's
+                                         (or those of one benchmark of others)
             prepare NAME                 make a workflow's inputs in --dir, for comparisons there
             emit NAME --engines A        write a workflow for an engine into --dir
             compare NAME --engines A,B   run a workflow, or a MapReduce job, in several engines, in turn
@@ -43,10 +46,11 @@ module Rakuda
             verify FILE...               check results: schema, figures computed once more
             report FILE...               results as text; with --html FOLDER as a page with plots
             diff A B                     two results of the same instance
-            predict FIO FILE... [-- OPTION...]  what the simulator says of workflows with fio's rates, beside their results
+            predict A FILE... [-- OPTION...]  what the simulator says of workflows, beside their results
+                                         (with the rates of A, a result of bandwidth or fio)
 
-        NAME is a benchmark of `list`; with run also a family: all of mpi, micro, mapreduce or workflow. Workflows may also be files in WfFormat
-        (FILE.json).
+        NAME is a benchmark of `list`; with run also a family: all of mpi, micro, mapreduce, workflow or wfcommons.
+        Workflows may also be files in WfFormat (FILE.json).
 
         Exit status: 0 valid, 1 a run failed, 2 usage, 3 it ran but a result is not valid.
 
@@ -73,11 +77,14 @@ module Rakuda
         raise UsageError, "-F #{hosts}: no such file" unless hosts.nil? || File.file?(hosts)
 
         @options.check([name], takes_behind: name == "predict") if Options::TAKEN.key?(name)
+        Workspace.refuse_unended(@options.values_at(:dir, :out)) if FOLDERS.include?(name)
         send(name)
       rescue UsageError => e
         complain(e, USAGE)
       rescue Failure, SystemCallError => e
         complain(e, FAILED)
+      rescue Stuck => e
+        complain(e, e.cause.is_a?(SignalException) ? INTERRUPTED + e.cause.signo : FAILED)
       rescue SignalException => e
         @err.puts "rakudactl bench: interrupted"
         INTERRUPTED + e.signo
@@ -120,6 +127,8 @@ module Rakuda
         entry.sizes.each { |size, settings| @out.puts format("%-6s %s", size, told(entry, size, settings)) }
         missing = entry.needs.reject { |program| Programs.find(program) }
         missing.each { |program| @out.puts "missing: #{program}#{Programs.source(program, entry.packages)}" }
+        modules = entry.modules.filter_map { |name| Programs.missing_module(name) }
+        modules.each { |why| @out.puts "missing: #{why.delete_prefix("no ")}" }
         0
       end
 
@@ -200,7 +209,7 @@ module Rakuda
         FileUtils.mkdir_p(folder)
         workflows.load(folder)
       ensure
-        FileUtils.rm_rf(folder) if folder
+        Workspace.remove(folder) if folder
       end
 
       def run

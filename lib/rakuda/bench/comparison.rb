@@ -111,7 +111,7 @@ module Rakuda
         @rounds.fetch(engine.label) << taken
         @options.fetch(:say).call("#{engine.label}, round #{round + 1}: #{taken.fault || Figures.seconds(taken.makespan)}")
       ensure
-        FileUtils.rm_rf(folder) if folder
+        Workspace.remove(folder) if folder
       end
 
       def placed(engine, folder, taken)
@@ -179,7 +179,7 @@ module Rakuda
 
       def checked_digest(folder)
         if @options[:check]
-          output, status = Launch.capture({}, *@options[:check], chdir: folder)
+          output, status = Launch.capture({}, *@options[:check], timeout: @options.fetch(:timeout), chdir: folder)
           raise Failure, Launch.reason(output).to_s unless status.success?
         end
         digest = Workspace.digest(folder, @instance.outputs)
@@ -261,7 +261,8 @@ module Rakuda
 
       def described_instance
         contents = @instance.contents
-        { "hash" => @instance.digest, "name" => @instance.name, **Instance.figures(contents), "contents" => contents }
+        { "hash" => @instance.digest, "hash_by_name" => @instance.digest_by_name, "name" => @instance.name,
+          **Instance.figures(contents), "contents" => contents }
       end
 
       def described(round)

@@ -3,6 +3,7 @@
 require "rakuda/bench/errors"
 require "rakuda/bench/facets"
 require "rakuda/bench/figures"
+require "rakuda/bench/instance"
 require "rakuda/bench/report"
 
 module Rakuda
@@ -63,8 +64,11 @@ module Rakuda
 
       # @raise [UsageError]
       def refuse_instances(one, other)
-        same = %w[schema benchmark].all? { |key| one[key] == other[key] } && instance(one) == instance(other)
-        raise UsageError, "these are results of different instances: #{instance(one)} and #{instance(other)}" unless same
+        same = %w[schema benchmark].all? { |key| one[key] == other[key] }
+        instances = [one, other].map { |result| result["instance"] || {} }
+        return if same && (instance(one) == instance(other) || Instance.same?(*instances))
+
+        raise UsageError, "these are results of different instances: #{instance(one)} and #{instance(other)}"
       end
 
       # @raise [UsageError]
@@ -85,7 +89,7 @@ module Rakuda
 
       # What must be equal.
       def instance(result)
-        result.dig("instance", "hash") ||
+        (result["instance"] || {}).values_at("hash_by_name", "hash").compact.first ||
           [result["benchmark"], result["size"], result["workers"], (result["settings"] || {}).except(*Facets::UNSAID)].inspect
       end
 

@@ -186,7 +186,7 @@ module Rakuda
         begin_ns = Launch.now_ns
         command = ["mpirun", "-n", part.point.ranks.to_s, Programs.own(part.entry.name), "--dir", folder, "--size", part.scale,
                    "--hard-limit", @options[:timeout].to_s, *words, "--reps", "1", "--min-seconds", "0", "--quiet", "--out", out]
-        output, status = Launch.capture(Measured::MPI, *command)
+        output, status = Launch.capture(Measured::MPI, *command, timeout: @options[:timeout] + Measured::LAST_WORDS_S)
         # 3: one repetition is no valid result.
         said = Measured.place(output) || Launch.reason(output)
         raise Failure, "#{part.entry.name}: #{said}" unless [0, 3].include?(status.exitstatus)
@@ -227,7 +227,7 @@ module Rakuda
       # @return [Float] of the fastest, s
       def side_by_side(name, words)
         threads = Array.new(workers) do |worker|
-          Thread.new { Launch.capture({}, *words.map { |word| word.gsub("%w", worker.to_s) }) }
+          Thread.new { Launch.capture({}, *words.map { |word| word.gsub("%w", worker.to_s) }, timeout: @options[:timeout]) }
         end
         threads.map(&:value).map do |output, status|
           raise Failure, "#{name}: #{output.lines.first.to_s.strip}" unless status.success?
@@ -250,7 +250,7 @@ module Rakuda
       def metadata(part, folder)
         begin_ns = Launch.now_ns
         words = [Programs.own("metadata-ops"), "--dir", File.join(folder, "metadata"), "--operations", METADATA_OPERATIONS.to_s]
-        output, status = Launch.capture({}, *words)
+        output, status = Launch.capture({}, *words, timeout: @options[:timeout])
         raise Failure, "metadata-ops: #{Launch.reason(output)}" unless status.success?
 
         times = part.settings.values_at(:operations, :trials).reduce(:*) / METADATA_OPERATIONS.to_f

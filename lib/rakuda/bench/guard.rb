@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
-require "rakuda/bench/errors"
+require "rakuda/bench/processes"
 
 module Rakuda
   module Bench
     # Ends what was started when whoever started it is gone, killed without a word. It is a process of its own that reads, from a
-    # pipe, which group of processes runs now; at the end of the pipe it ends that group. It holds the lock of the folder until
-    # then. It does not know what runs.
+    # pipe, which group of processes runs now; at the end of the pipe it ends that group. It alone holds the lock of the folder
+    # until then: closing a file takes as long as its file system likes, and whoever started it ends without that. It does not
+    # know what runs.
     class Guard
       # Words of the pipe: the group that runs, or - for none. The last word of the script is for how many tenths of a second
       # a group may take to end when it is asked to.
@@ -21,8 +22,6 @@ module Rakuda
         exit 0
       SH
       GRACE_TENTHS = 300
-      # In the environment of all that is started: by it a later command finds what was left.
-      MARK = "RAKUDA_BENCH_DIR"
 
       class << self
         # The one of this process, while there is a folder that it writes into.
@@ -37,27 +36,18 @@ module Rakuda
         ensure
           current&.tell("-")
         end
-
-        # @param folder [String]
-        # @return [Array<String>] processes of this user that were started for a run in the folder: number and command
-        def left(folder)
-          mark = "#{MARK}=#{folder}"
-          pids = Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i) - [Process.pid, Process.ppid]
-          pids.sort.filter_map do |pid|
-            next unless File.binread("/proc/#{pid}/environ").split("\0").include?(mark)
-
-            "#{pid} (#{File.binread("/proc/#{pid}/cmdline").split("\0").first(3).join(" ")[0, 60]})"
-          rescue SystemCallError
-            nil # ended meanwhile, or of somebody else
-          end
-        end
       end
 
-      # @param lock [File] that it holds, too
-      def initialize(lock)
+      # @return [String] the folder whose lock it holds
+      attr_reader :folder
+
+      # @param lock [File] of the folder; whoever makes the guard closes it
+      # @param folder [String]
+      def initialize(lock, folder)
+        @folder = folder
         read, @pipe = IO.pipe
         places = { in: read, %i[out err] => File::NULL, lock => lock }
-        @pid = Process.spawn({ MARK => nil }, "/bin/sh", "-c", SCRIPT, GRACE_TENTHS.to_s, **places, pgroup: true)
+        @pid = Process.spawn({ Processes::MARK => nil }, "/bin/sh", "-c", SCRIPT, GRACE_TENTHS.to_s, **places, pgroup: true)
         read.close
       end
 
@@ -68,11 +58,21 @@ module Rakuda
         nil # somebody has killed it: there is no guard then
       end
 
-      # Its lock is free afterwards.
+      # Something does not end: the folder is left as it is.
+      # @param left [Array<Processes::One>]
+      def give_up(left)
+        @given_up = true
+        Processes.note(folder, left)
+      end
+
+      # @return [Boolean]
+      def given_up? = @given_up ? true : false
+
+      # The lock is free afterwards; of a folder that was given up, when its file system answers.
       def close
         tell("-")
         @pipe.close
-        Process.wait(@pid)
+        given_up? ? Process.detach(@pid) : Process.wait(@pid)
       end
     end
   end

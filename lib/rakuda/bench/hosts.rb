@@ -17,6 +17,9 @@ module Rakuda
       DRIFT = 1e-3
       DRIFT_MIN_NS = 1_000_000
 
+      # How often both clocks are read at a time.
+      READINGS = 5
+
       STEPPED = "the clock of this machine was set meanwhile: when commands began is not known"
       ALLOCATION = "each round asks for an allocation of its own: makespan and start-up have the wait for it"
 
@@ -62,9 +65,17 @@ module Rakuda
         variables.merge("PASS_ENV" => [*ENV.fetch("PASS_ENV", "").split(/[\s,]+/), *variables.keys].uniq.join(" "))
       end
 
-      # The clocks of this machine, as near to each other as they can be read.
+      # The clocks of this machine, as near to each other as they can be read: something else may run between two readings, and
+      # not each time.
       # @return [Array(Integer, Integer)] monotonic, and since 1970; ns
-      def self.now = [Launch.now_ns, Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)]
+      def self.now
+        readings = Array.new(READINGS) do
+          before = Launch.now_ns
+          wall = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
+          [Launch.now_ns - before, before, wall]
+        end
+        readings.min.drop(1)
+      end
 
       # @param record [RunRecord]
       # @param span [Span]

@@ -116,17 +116,27 @@ module Rakuda
       # @return [Hash{String => String}]
       def noted = @noted ||= tasks.to_h { |task| [Instance.noted_as(task.command), task.id] }
 
-      # What must be equal for results to be comparable.
-      def digest
-        text = tasks.map { |task| [task.id, task.command, task.outputs, task.parents, task.cores] }
-        "sha256:#{Digest::SHA256.hexdigest(JSON.generate([text, files.sort]))[0, 32]}"
-      end
+      # What must be equal for results to be comparable, as far as they do not say {#digest_by_name}: results from before do not.
+      def digest = digest_of(tasks.map(&:command))
+
+      # The same, whatever the folder of the task programs is: equal in two checkouts, and on two machines.
+      def digest_by_name = digest_of(tasks.map { |task| [File.basename(task.command.first), *task.command.drop(1)] })
+
+      # @param one [Hash] of a result
+      # @param other [Hash] likewise
+      # @return [Boolean] whether these are one instance
+      def self.same?(one, other) = %w[hash hash_by_name].any? { |key| one[key] && one[key] == other[key] }
 
       def bytes_read = tasks.sum { |task| task.inputs.sum { |file| files.fetch(file) } }
       def bytes_written = tasks.sum { |task| task.outputs.sum { |file| files.fetch(file) } }
       def input_bytes = inputs.sum { |file| files.fetch(file) }
 
       private
+
+      def digest_of(commands)
+        text = tasks.zip(commands).map { |task, command| [task.id, command, task.outputs, task.parents, task.cores] }
+        "sha256:#{Digest::SHA256.hexdigest(JSON.generate([text, files.sort]))[0, 32]}"
+      end
 
       def task_of(task)
         id = task.fetch("id")

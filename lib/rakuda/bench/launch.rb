@@ -3,6 +3,7 @@
 require "rakuda/bench/errors"
 require "rakuda/bench/figures"
 require "rakuda/bench/guard"
+require "rakuda/bench/processes"
 require "tempfile"
 
 module Rakuda
@@ -27,6 +28,10 @@ module Rakuda
       NULL_RUNS = 5
       NULL_LIMIT_S = 60
       NULL_SHARE_MAX = 0.05
+      # How long what was killed may take to end. A process that waits for a file server ends when that answers, and not before.
+      KILLED_S = 30
+      # How long before that what is in no group with it has: a program may end itself what it has started.
+      REST_S = 10
 
       module_function
 
@@ -47,10 +52,14 @@ module Rakuda
       end
 
       # For what is no engine: its output is wanted.
-      # @return [Array(String, Process::Status)] no status when its time was over
-      def capture(environment, *command, chdir: ".", timeout: nil)
+      # @param timeout [Numeric] seconds after which it is killed
+      # @return [Array(String, Process::Status)]
+      # @raise [Failure] when its time was over
+      def capture(environment, *command, timeout:, chdir: ".")
         Tempfile.create("rakuda-bench") do |log|
           status = ran(command, chdir, environment, timeout, log)
+          raise Failure, "#{File.basename(command.first)} did not end within #{timeout.ceil} s" unless status
+
           [read(log), status]
         end
       end
@@ -65,15 +74,32 @@ module Rakuda
       end
 
       # With all that it started: also when the comparison itself is interrupted. What it started on other hosts it ends itself.
-      def stop(pid, waiter, grace)
+      # @param grace [Numeric] seconds that it has when it is asked to end, before it is killed; 0 for no such question
+      # @param killed [Numeric] seconds that it has then
+      # @param rest [Numeric] seconds until also that is killed which is in no group with it
+      # @raise [Stuck] when something of it has not ended then
+      def stop(pid, waiter, grace, killed: KILLED_S, rest: REST_S)
+        # Who they are cannot be asked any more when they are about to end.
+        started = Processes.of(Guard.current&.folder, pid)
         if grace.positive?
-          Process.kill(:TERM, pid)
-          return if waiter.join(grace)
+          signal(:TERM, pid)
+          waiter.join(grace)
         end
-        Process.kill(:KILL, -pid)
-        waiter.join
+        signal(:KILL, -pid) if waiter.alive?
+        left = Processes.remaining(started, rest)
+        Processes.kill(left)
+        left = Processes.remaining(left, killed)
+        return if left.empty? && waiter.join(killed)
+
+        told = left.empty? ? pid : left.join(", ")
+        Guard.current&.give_up(left)
+        raise Stuck, "killed, and still there after #{killed} s, as where a file server does not answer: #{told}"
+      end
+
+      def signal(name, pid)
+        Process.kill(name, pid)
       rescue Errno::ESRCH
-        nil
+        nil # it has ended meanwhile
       end
 
       def read(log)

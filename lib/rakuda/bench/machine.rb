@@ -3,6 +3,7 @@
 require "digest"
 require "json"
 require "open3"
+require "rakuda/bench/launch"
 require "rakuda/bench/programs"
 
 module Rakuda
@@ -12,6 +13,9 @@ module Rakuda
       # What the service calls it, and what a result does.
       ATTRIBUTES = { "host" => nil, "os" => "os", "kernel" => "kernel", "cpu_model" => "cpu_model", "threads" => "cpus",
                      "mem_total" => "mem_bytes", "load1" => "loadavg" }.freeze
+
+      # How long the file system may take to be found.
+      FOUND_S = 60
 
       module_function
 
@@ -53,7 +57,8 @@ module Rakuda
 
       # @return [Hash{String => Object}]
       def file_system(directory)
-        output, = Open3.capture2(Programs.need("findmnt"), "-J", "-b", "-o", "SOURCE,FSTYPE,OPTIONS,AVAIL", "-T", directory)
+        words = %w[-J -b -o SOURCE,FSTYPE,OPTIONS,AVAIL -T]
+        output, = Launch.capture({}, Programs.need("findmnt"), *words, directory, timeout: FOUND_S)
         found = JSON.parse(output).fetch("filesystems").first
         { "device" => found["source"], "type" => found["fstype"], "options" => found["options"],
           "free_bytes" => found["avail"].to_i }

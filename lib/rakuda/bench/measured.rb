@@ -132,6 +132,8 @@ module Rakuda
         parts.each { |part| FileUtils.rm_rf([part.file, failed(part), part.base].map { |name| File.join(out, name) }) }
         File.write(File.join(out, Results::RAKEFILE), rakefile(parts, workspace.path))
         @work = workspace.path
+        # Its file system need not answer any more afterwards.
+        machine
         start(out, parts)
       ensure
         workspace&.finish(keep: @options[:keep])
@@ -250,10 +252,15 @@ module Rakuda
           @over = Guard.over(pid) { waiter.join(limit) }.nil?
           @say.call("ended after #{limit} s (--timeout #{@options[:timeout]})") if @over
         ensure
-          stop(pid, waiter) if waiter.alive?
+          # Also when this program is interrupted: a run that is asked to end has its kernels remove their files.
+          Launch.stop(pid, waiter, GRACE_S) if waiter.alive?
           passing.join(LAST_WORDS_S)
         end
         parts.map { |part| result(out, part) }
+      rescue Stuck => e
+        @stuck = e.message
+        parts.each { |part| result(out, part) }
+        raise
       rescue SignalException
         interrupted(out, parts)
         raise
@@ -274,16 +281,6 @@ module Rakuda
         ended.each { |part| result(out, part) }
         others.each { |part| FileUtils.rm_rf([failed(part), part.base].map { |name| File.join(out, name) }) }
         @say.call("not run to its end; results of #{ended.map { |part| part.entry.name }.join(", ")} are in #{out}") if ended.any?
-      end
-
-      # Also when this program is interrupted. A run that is asked to end has its kernels remove their files; one that does not
-      # end is killed, with all that it has started.
-      def stop(pid, waiter)
-        Process.kill(:TERM, pid)
-        return if waiter.join(GRACE_S)
-
-        Process.kill(:KILL, -pid)
-        waiter.join
       end
 
       # As many as a gang of ranks or workers needs, so that all run at once.
@@ -333,7 +330,7 @@ module Rakuda
 
       # @return [String, nil] why a part gave no result
       def why(out, part)
-        own_reason(out, part) || failure(out, part) ||
+        own_reason(out, part) || failure(out, part) || @stuck ||
           ("it was ended after #{@options[:timeout]} s (--timeout)" if @over) || Launch.reason((@printed || []).join)
       end
 

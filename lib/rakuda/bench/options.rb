@@ -56,6 +56,8 @@ module Rakuda
 
       def [](name) = @values.fetch(name)
 
+      def values_at(*names) = @values.fetch_values(*names)
+
       # @return [Boolean] whether there are nodes beside this machine
       def far? = !(self[:hosts] || self[:cluster]).nil?
 

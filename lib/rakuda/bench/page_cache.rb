@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-require "open3"
 require "rakuda/bench/errors"
+require "rakuda/bench/launch"
 require "rakuda/bench/programs"
 
 module Rakuda
@@ -13,6 +13,8 @@ module Rakuda
       SHARE_MAX = 0.01
       # Words of one command line.
       FILES_EACH = 500
+      # How long these may take: what is read first is read whole.
+      LIMIT_S = 3600
 
       module_function
 
@@ -24,10 +26,10 @@ module Rakuda
       def prepare(state, files)
         word = state == "any" ? "show" : state
         sums = files.each_slice(FILES_EACH).map do |some|
-          output, errors, status = Open3.capture3(Programs.own("page-cache"), word, *some)
+          output, status = Launch.capture({}, Programs.own("page-cache"), word, *some, timeout: LIMIT_S)
           # Where it is not known, and nothing was asked for, nothing is wrong.
           break if state == "any" && !status.success?
-          raise Failure, errors.strip unless status.success?
+          raise Failure, output.strip unless status.success?
 
           output.split.map { |number| Integer(number) }
         end

@@ -80,7 +80,8 @@ module Rakuda
       end
 
       def computing(record, result)
-        unless Instance.load(record).digest == result.dig("instance", "hash")
+        kept = Instance.load(record)
+        unless Instance.same?({ "hash" => kept.digest, "hash_by_name" => kept.digest_by_name }, result["instance"])
           raise UsageError, "#{record} is of another run than this result of #{result["benchmark"]}: compare once more, or " \
                             "name the workflow's file with --instance"
         end

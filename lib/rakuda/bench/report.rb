@@ -171,7 +171,7 @@ module Rakuda
       # @return [Array<String>]
       def ratios(results)
         groups = results.group_by { |result| compared(result) }.values.select { |group| group.size > 1 }
-        apart = results.group_by { |result| result.dig("instance", "hash") }.values
+        apart = results.group_by { |result| result["instance"].values_at("hash_by_name", "hash").compact.first }.values
                        .reject { |group| group.map { |result| compared(result) }.uniq.size == 1 }
         groups.flat_map { |group| group_lines(group) } + apart.map do |group|
           "#{group.first["benchmark"]}: results of #{group.map { |result| compared(result) }.uniq.size} comparisons, whose " \

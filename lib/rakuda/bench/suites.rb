@@ -100,7 +100,7 @@ module Rakuda
           folder = File.join(workspace.path, "room")
           Workflows.new(name, options).space(folder)
         ensure
-          FileUtils.rm_rf(folder)
+          Workspace.remove(folder)
         end
         bytes += suite.fetch(:jobs).keys.map { |name| MapReduce::Job.new(Catalogue.find(name), options[:size]).space }
         workspace.make(bytes.max)
@@ -174,7 +174,7 @@ module Rakuda
                                                        timeout: options[:timeout], benchmark: workflows.benchmark,
                                                        cache: options[:cache], check: workflows.check,
                                                        digest: workflows.digest, programs: workflows.programs, hosts: hosts)
-        label = "#{"-#{instance.digest[-8..]}" if workflows.own?}#{Results.label(options)}"
+        label = "#{"-#{instance.digest_by_name[-8..]}" if workflows.own?}#{Results.label(options)}"
         names = engines.map { |engine| { "name" => engine.name, "style" => engine.style } }
         written(name, names, out, size, label, say) do |write|
           results = comparison.call(&write)
@@ -197,7 +197,7 @@ module Rakuda
           rounds = results.first.fetch("rounds").size
           results.each { |result| Results.write(out, result, label) }
         end)
-      rescue SignalException, UsageError, Failure, SystemCallError
+      rescue SignalException, UsageError, Failure, Stuck, SystemCallError
         results = "results of #{rounds} round#{"s" unless rounds == 1} are in #{out}"
         say.call("#{name_of(name)}: not run to its end; #{results}") if rounds.positive?
         raise

@@ -24,7 +24,7 @@ module Rakuda
         @options = options
         @entry = name.end_with?(".json") ? nil : Catalogue.find(name)
         @entry&.needs&.each { |program| Programs.need(program) }
-        Programs.need_module("wfcommons") if @entry&.family == "wfcommons"
+        @entry&.modules&.each { |module_name| Programs.need_module(module_name) }
         return if @entry.nil? || @entry.workflow?
 
         raise UsageError, "#{name} is no workflow: it cannot be compared between engines"
@@ -206,7 +206,7 @@ module Rakuda
       end
 
       def run(command, folder, environment = {})
-        output, status = Launch.capture(environment, *command, chdir: folder)
+        output, status = Launch.capture(environment, *command, timeout: @options[:timeout], chdir: folder)
         raise Failure, "#{File.basename(command.first)} failed: #{Launch.reason(output)}" unless status.success?
       end
     end

@@ -3,10 +3,11 @@
 require "digest"
 require "fileutils"
 require "json"
-require "open3"
 require "openssl"
 require "rakuda/bench/errors"
 require "rakuda/bench/guard"
+require "rakuda/bench/launch"
+require "rakuda/bench/processes"
 require "rakuda/bench/programs"
 
 module Rakuda
@@ -19,6 +20,8 @@ module Rakuda
       SPARE = 1.2
       # File systems that know no locks say one of these.
       NO_LOCKS = [Errno::ENOTSUP, Errno::ENOSYS, Errno::ENOLCK, Errno::EINVAL].freeze
+      # How long a file system may take to say how large it is.
+      ANSWER_S = 60
 
       attr_reader :path
 
@@ -32,7 +35,7 @@ module Rakuda
       # @param needed_bytes [Integer] that the benchmark writes
       # @raise [UsageError] when the folder belongs to somebody else, or there is too little space
       def make(needed_bytes)
-        take unless @lock
+        take unless @taken
         Workspace.need(path, needed_bytes) do |free|
           "#{needed_bytes} bytes are written, #{free}; expected #{SPARE} times as many"
         end
@@ -41,8 +44,9 @@ module Rakuda
       # Removes what was made since {make}.
       # @param keep [Boolean] leaves it, for later commands, too
       def finish(keep: false)
-        return unless @lock
+        return unless @taken && !Workspace.given_up?
 
+        Workspace.ask(path)
         keep ? note("stay" => children, "kept" => true) : clear
       ensure
         release
@@ -66,10 +70,52 @@ module Rakuda
 
       # @return [Array(Integer, Integer)] bytes that are free for this user, and that quotas leave; nil where none is known
       def self.room(path)
-        output, errors, status = Open3.capture3(Programs.own("room"), path)
-        raise UsageError, errors.strip unless status.success?
+        output, status = Launch.capture({}, Programs.own("room"), path, timeout: ANSWER_S)
+        raise UsageError, output.strip unless status.success?
 
         output.split.map { |word| Integer(word) unless word == "-" }
+      end
+
+      # What an earlier command has killed, and what does not end, is looked for before a folder is opened.
+      # @param folders [Array<String>] that a command is about to use
+      # @raise [UsageError]
+      # @raise [Stuck] when the file system of one does not answer
+      def self.refuse_unended(folders)
+        folders.map { |folder| File.expand_path(folder) }.each do |path|
+          left = Processes.noted(path)
+          unless left.empty?
+            raise UsageError, "#{path}: an earlier command was ended, and what it had started is still there: " \
+                              "#{left.join(", ")}; wait until its file system answers, or name another folder with --dir"
+          end
+
+          ask(path)
+        end
+      end
+
+      # Removes what a round or a trial has made, unless its file system does not answer.
+      # @raise [Stuck]
+      def self.remove(folder)
+        return if given_up?
+
+        ask(File.dirname(folder))
+        FileUtils.rm_rf(folder)
+      end
+
+      # @return [Boolean] whether something does not end, or does not answer
+      def self.given_up? = Guard.current&.given_up? || false
+
+      # Whoever asks a file system that does not answer waits for ever, and so a program is sent to ask.
+      # @param limit [Numeric] seconds
+      # @raise [Stuck]
+      def self.ask(folder, limit: ANSWER_S)
+        Launch.capture({}, "stat", "-f", folder, timeout: limit)
+      rescue Errno::ENOENT
+        nil # there is no such program: what is missing besides is said by whoever needs it
+      rescue Failure
+        left = Guard.current ? Processes.of(Guard.current.folder) : []
+        Guard.current&.give_up(left)
+        told = left.empty? ? "" : "; what was started is still there: #{left.join(", ")}"
+        raise Stuck, "the file system of #{folder} has not answered for #{limit} s: nothing there is removed#{told}"
       end
 
       # Folders for what a workflow makes, and links to its inputs, so that it can be run.
@@ -100,20 +146,21 @@ module Rakuda
 
       def children = Dir.children(path) - [MARKER]
 
+      # The guard has the lock from then on.
       def take
         there = File.directory?(path)
         foreign = there && !Dir.empty?(path) && !File.exist?(marker)
         raise UsageError, "#{path} is there already and is no folder of a benchmark: name another one with --dir" if foreign
 
         FileUtils.mkdir_p(path)
-        @lock = locked
-        @state = { "by" => "rakudactl bench", "made" => !there, "kept" => false, "stay" => [] }.merge(before)
-        note("pid" => Process.pid)
-        Guard.current = Guard.new(@lock)
-        ENV[Guard::MARK] = path
-      rescue StandardError
-        release
-        raise
+        lock = locked
+        @state = { "by" => "rakudactl bench", "made" => !there, "kept" => false, "stay" => [] }.merge(before(lock))
+        note("pid" => Process.pid, "started" => Processes.started(Process.pid))
+        Guard.current = Guard.new(lock, path)
+        ENV[Processes::MARK] = path
+        @taken = true
+      ensure
+        lock&.close
       end
 
       # Whoever had it may have removed it before it was locked.
@@ -142,12 +189,13 @@ module Rakuda
 
       # What a run that has ended, or was killed, has said of the folder.
       # @raise [UsageError] when something of it still runs
-      def before
-        said = state_of(@lock)
+      def before(lock)
+        said = state_of(lock)
         return {} if said.empty?
         return { "kept" => true, "stay" => children, "made" => said.fetch("made", true) } if said.fetch("kept", true)
 
-        running = Guard.left(path)
+        refuse_running(said)
+        running = Processes.of(path)
         unless running.empty?
           raise UsageError, "#{path}: a run that was killed has left processes: #{running.join(", ")}; end them, or name " \
                             "another folder with --dir"
@@ -167,12 +215,21 @@ module Rakuda
         { "kept" => true }
       end
 
+      # Its guard was killed, and so has no lock any more; or there are none.
+      # @raise [UsageError]
+      def refuse_running(said)
+        pid, started = said.values_at("pid", "started")
+        return if started.nil? || pid == Process.pid || Processes.started(pid) != started
+
+        raise UsageError, "#{path} is in use (process #{pid}): wait until it is free, or name another folder with --dir"
+      end
+
+      # The file itself stays: it is what was locked.
       def note(changes)
         @state.merge!(changes)
-        @lock.rewind
-        @lock.truncate(0)
-        @lock.write(JSON.generate(@state), "\n")
-        @lock.flush
+        File.open(marker, File::WRONLY | File::TRUNC) { |file| file.puts(JSON.generate(@state)) }
+      rescue Errno::ENOENT
+        nil # somebody has removed the folder
       end
 
       # @return [Array<String>] names that no earlier command has kept
@@ -189,11 +246,12 @@ module Rakuda
       end
 
       def release
+        return unless @taken
+
         Guard.current&.close
         Guard.current = nil
-        ENV.delete(Guard::MARK)
-        @lock&.close
-        @lock = nil
+        ENV.delete(Processes::MARK)
+        @taken = false
       end
     end
   end

@@ -41,20 +41,6 @@ class ClusterSlurmBenchTest < ClusterHostsCase
                           "--workers", "4", "--dir", File.join(@folder, "files"), chdir: @folder,
                           environment: { "IOBENCH" => programs_of_both_hosts })
     assert_equal 0, result.status, result.out + result.err
-    assert_equal 10, names("bench-results/*.json").size, names("bench-results/*").join(" ")
-    %w[argot-io les-io qcd-io].each { |kernel| assert_equal 2, verified_result("#{kernel}-tiny-*")["hosts"].size }
-    %w[metadata bandwidth fio].each do |name|
-      steps = verified_result("#{name}-tiny-*")["steps"].values
-      assert_equal [[0, 0, 1, 1]], steps.map { |ones| ones.map { |one| one["node"] }.sort }.uniq
-    end
-    %w[copyfile homology-io].each do |name|
-      one = verified_result("#{name}-tiny-slurm-nodes2-rakuda")
-      assert_equal [%w[rakuda -q --cluster slurm --nodes 2], 4, [0, 1]],
-                   [one.dig("engine", "command"), one.dig("engine", "slots"), one["rounds"].first["hosts"].uniq.sort]
-    end
-    jobs = %w[rakuda rakuda-streams].map { |engine| verified_result("mr-homology-tiny-slurm-nodes2-#{engine}") }
-    assert_equal [0, 1], jobs.first["rounds"].first["maps_hosts"].uniq.sort
-    assert_equal 1, jobs.map { |job| job.dig("verification", "digest") }.uniq.size
-    assert_empty names("files*")
+    assert_suite_on_both_hosts("slurm-nodes2", %w[--cluster slurm --nodes 2])
   end
 end

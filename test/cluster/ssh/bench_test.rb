@@ -69,6 +69,16 @@ class ClusterBenchKernelsTest < ClusterHostsCase
     assert_empty names("files*")
   end
 
+  # Kernels, micro-benchmarks, workflows and MapReduce jobs; engines that know one machine are left out, and that is said.
+  def test_a_suite_runs_on_all_hosts_and_says_where
+    result = @testbed.run("head", RAKUDACTL, "bench", "suite", "ci", "-F", "hosts", "--nodes", "2", "--workers", "4",
+                          "--dir", File.join(@folder, "files"), chdir: @folder,
+                          environment: { "IOBENCH" => programs_of_both_hosts })
+    assert_equal 0, result.status, result.out + result.err
+    assert_match(/^copyfile: over hosts in rakuda alone; make, xargs run on this machine only$/, result.err)
+    assert_suite_on_both_hosts("on-hosts", %w[-F hosts])
+  end
+
   def test_a_workflow_over_hosts_that_is_interrupted_leaves_nothing_there
     write("long.json", workflow("a" => [], "b" => []))
     programs = in_place_of("io-task" => "touch #{@folder}/begun.$(hostname); until test -e go; do sleep 0.05; done")

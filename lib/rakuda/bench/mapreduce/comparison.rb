@@ -14,6 +14,7 @@ require "rakuda/bench/page_cache"
 require "rakuda/bench/places"
 require "rakuda/bench/turns"
 require "rakuda/bench/versions"
+require "rakuda/bench/workspace"
 require "securerandom"
 require "time"
 
@@ -67,10 +68,17 @@ module Rakuda
 
         # @return [String, nil] why there is no such round after those that were
         def no_more(round)
-          return if round.zero? || Launch.left(@options, @begin_ns).positive?
+          return if round.zero?
+          return "--timeout #{limit} s has passed" unless Launch.left(@options, @begin_ns).positive?
 
-          "--timeout #{@options.fetch(:timeout)} s has passed"
+          @options.fetch(:workspace).make(@job.space_of_round)
+          nil
+        rescue UsageError => e
+          e.message
         end
+
+        # For each program that makes inputs or looks at outputs, and for all rounds together.
+        def limit = @options.fetch(:timeout)
 
         def inputs = File.join(@options.fetch(:workspace).path, "inputs-#{@job.entry.name}-#{@job.size}")
 
@@ -78,10 +86,10 @@ module Rakuda
           FileUtils.rm_rf(inputs)
           FileUtils.mkdir_p(inputs)
           @job.makers.each do |command|
-            output, status = Launch.capture({}, *command, chdir: inputs)
+            output, status = Launch.capture({}, *command, timeout: limit, chdir: inputs)
             raise Failure, "#{File.basename(command.first)} failed: #{Launch.reason(output)}" unless status.success?
           end
-          @reference = @job.reference(inputs)
+          @reference = @job.reference(inputs, limit)
         end
 
         def run(engine, round, order)
@@ -90,7 +98,7 @@ module Rakuda
           @rounds.fetch(engine) << taken
           tell(engine, taken)
         ensure
-          FileUtils.rm_rf(folder) if folder
+          Workspace.remove(folder) if folder
         end
 
         # @return [Hosts, nil]
@@ -120,7 +128,7 @@ module Rakuda
           span = timed(engine, folder, marks)
           marks = Marks.new(marks, { "map" => @job.map_inputs.size, "reduce" => @job.reducers })
           parts = hosts ? far_parts(engine, folder, marks, span) : marks.near
-          digest = @job.verify(folder)
+          digest = @job.verify(folder, limit)
           (@digests[engine] ||= []) << digest
           { "start_ns" => span.start, "end_ns" => span.finish, "resident" => resident, "digest" => digest }.compact.merge(parts)
         rescue Failure, SystemCallError => e

@@ -3,9 +3,9 @@
 require "digest"
 require "fileutils"
 require "json"
-require "open3"
 require "openssl"
 require "rakuda/bench/catalogue"
+require "rakuda/bench/launch"
 require "rakuda/bench/programs"
 require "rakuda/bench/workspace"
 
@@ -116,13 +116,14 @@ module Rakuda
         end
 
         # Whether a run made what it must.
+        # @param limit [Numeric] seconds that each look may take
         # @raise [Failure]
         # @return [String] digest of the outputs
-        def verify(folder)
+        def verify(folder, limit)
           outputs = Dir[File.join(folder, OUT, "part-*")].map { |path| path.delete_prefix("#{folder}/") }.sort
           raise Failure, "#{outputs.size} outputs: expected #{reducers}" unless outputs.size == reducers
 
-          checks(outputs).each { |command| succeed(command, folder) }
+          checks(outputs).each { |command| succeed(command, folder, limit) }
           total = name.start_with?("dfsio") && File.read(File.join(folder, outputs.first))
           raise Failure, "it wrote #{total.inspect}: expected #{total_line.inspect}" if total && total != total_line
 
@@ -131,18 +132,19 @@ module Rakuda
 
         # What must come out where no numbers tell it: the same maps and reduces, one after the other, without an engine.
         # @param folder [String] with the inputs, and nothing else afterwards
+        # @param limit [Numeric] seconds that each of them may take
         # @return [String, nil] digest of the outputs
         # @raise [Failure]
-        def reference(folder)
+        def reference(folder, limit)
           return unless aligned?
 
           Dir.mkdir(File.join(folder, OUT))
           parts = map_inputs.each_index.map { |i| between("map_#{i}") }
           [*maps(->(i) { "map_#{i}" }), *Array.new(reducers) { |i| reduce(i, parts.map { |of_map| of_map[i] }) }]
-            .each { |command| succeed(command, folder) }
-          verify(folder)
+            .each { |command| succeed(command, folder, limit) }
+          verify(folder, limit)
         ensure
-          [OUT, *parts&.flatten].each { |file| FileUtils.rm_rf(File.join(folder, file)) } if aligned?
+          [OUT, *parts&.flatten].each { |file| FileUtils.rm_rf(File.join(folder, file)) } if aligned? && !Workspace.given_up?
         end
 
         # @return [String] how outputs are verified
@@ -160,9 +162,12 @@ module Rakuda
         end
 
         # @return [Integer] a bound of what is there at the same time: inputs, rows between, spills, outputs
-        def space
+        def space = (search? ? bytes : 0) + space_of_round
+
+        # @return [Integer] the same without the inputs of a search; those of others are a part of it
+        def space_of_round
           rows = search? ? settings.fetch(:reads) * settings.fetch(:database_chunks) * 1000 : bytes
-          (search? ? bytes : 0) + (rows * (name.start_with?("dfsio") ? 2 : 4))
+          rows * (name.start_with?("dfsio") ? 2 : 4)
         end
 
         # @return [Hash{String => Object}] what must be equal for results to be comparable
@@ -205,8 +210,8 @@ module Rakuda
             texts.zip(database).map { |text, formatted| [homology, "format", text, formatted] }
         end
 
-        def succeed(command, folder)
-          output, status = Open3.capture2e(*command, chdir: folder)
+        def succeed(command, folder, limit)
+          output, status = Launch.capture({}, *command, timeout: limit, chdir: folder)
           raise Failure, output.lines.last.to_s.strip unless status.success?
         end
 
