@@ -221,6 +221,13 @@ impl Hub {
         }
     }
 
+    /// An attempt reads nothing for now: others may have the room.
+    pub(crate) fn leave_room(&mut self, id: TaskId) {
+        if let Some(node) = self.run.attempts().acting(id).map(RunningAttempt::node) {
+            self.stage(StagerInput::Released { id, node });
+        }
+    }
+
     /// An attempt reads nothing any more: others may have the room.
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
         self.forget_written(id);

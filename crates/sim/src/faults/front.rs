@@ -5,8 +5,6 @@
 
 pub(crate) mod state;
 
-use std::collections::BTreeSet;
-
 use rakuda_core::ActionOutcome;
 
 use super::chaos::Chaos;
@@ -51,9 +49,7 @@ impl Chaos {
         }
         if let ToFront::Run { attempt, leased } = *what {
             let waits = !leased && self.random.below(4) == 0;
-            let (open, thinks) = (BTreeSet::new(), false);
-            let (wanted, failed, told, lost) = (0, false, false, false);
-            let action = Action { attempt, wanted, open, waits, thinks, failed, told, lost };
+            let action = Action { attempt, waits, ..Action::default() };
             let other = self.front.actions.insert(task, action);
             assert!(other.is_none(), "two attempts of {task} in the front");
             if waits {
@@ -71,6 +67,10 @@ impl Chaos {
                 action.waits = false;
                 self.think(task, false);
             }
+            ToFront::Leased if action.asks => {
+                action.asks = false;
+                self.think(task, false);
+            }
             ToFront::Leased => {}
             ToFront::CommandEnded { command, well } => {
                 assert!(action.open.remove(&command), "command {command} of {task} ends twice");
@@ -83,7 +83,7 @@ impl Chaos {
                 // What it asked for meanwhile is ended by the hub before the next attempt; here it ends by itself.
                 action.failed = true;
                 action.told = true;
-                action.waits = false;
+                (action.waits, action.asks) = (false, false);
                 if action.open.is_empty() && !action.lost {
                     self.think(task, false);
                 }
@@ -129,7 +129,7 @@ impl Chaos {
         // Two threads go on whatever becomes of each other's commands; the last command is for all of them.
         let now = if together && left > 1 && !action.told {
             (left - 1).min(2_u32.saturating_sub(action.open.len() as u32))
-        } else if !action.open.is_empty() {
+        } else if !action.open.is_empty() || action.asks {
             0
         } else if action.failed || left == 0 {
             let outcome =
@@ -152,6 +152,11 @@ impl Chaos {
             action.open.insert(command);
             let is_last = number + 1 == left;
             self.say_to_hub(task, FromFront::Want { attempt, command, is_last });
+        }
+        if together && self.scenario.stages() && self.serials.is_multiple_of(3) {
+            self.count("cores wanted by code beside commands");
+            self.front.actions.get_mut(&task).expect("it is there").asks = true;
+            self.say_to_hub(task, FromFront::WantLease);
         }
     }
 

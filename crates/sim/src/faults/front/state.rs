@@ -38,7 +38,7 @@ pub(crate) struct Front {
     pub(super) last_ns: [u64; 2],
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Action {
     pub(super) attempt: u32,
     /// Commands that it has wanted, and those of them that have not ended.
@@ -46,6 +46,8 @@ pub(super) struct Action {
     pub(super) open: BTreeSet<u32>,
     /// It waits for its cores.
     pub(super) waits: bool,
+    /// Code of one of its threads waits for them, beside commands of others.
+    pub(super) asks: bool,
     /// It goes on at a time that is known already.
     pub(super) thinks: bool,
     pub(super) failed: bool,
