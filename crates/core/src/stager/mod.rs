@@ -33,7 +33,7 @@ use crate::ids::{NodeId, TaskId};
 use ledger::Admission;
 use readers::{Reader, Readers};
 use suspicions::{Suspicion, Suspicions};
-use transfers::{Ended, Transfers};
+use transfers::{Ended, Stopped, Transfers};
 
 /// What happened outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,6 +215,8 @@ pub enum StagerEffect<S> {
         node: NodeId,
         /// Which, each in its state.
         files: Vec<(TaskId, S)>,
+        /// They counted until now: where they are is to be told.
+        counted: bool,
     },
     /// Remove nothing any more: the node is lost, and what is brought there when it is back must
     /// stay. Nothing is to be answered.
@@ -370,6 +372,7 @@ impl<S: FileState> Stager<S> {
         }
         if self.losing == 0 {
             self.settle_suspicions(out);
+            self.remove_strays(&is_there, out);
             self.start(&is_there, out);
         }
         for node in self.readers.nodes_in_line() {
@@ -449,9 +452,33 @@ impl<S: FileState> Stager<S> {
     }
 
     fn remove(&mut self, node: NodeId, files: Vec<(TaskId, S)>, out: &mut Vec<StagerEffect<S>>) {
+        self.begin_removal(node, files, true, out);
+    }
+
+    fn begin_removal(
+        &mut self,
+        node: NodeId,
+        files: Vec<(TaskId, S)>,
+        counted: bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
         if !files.is_empty() {
-            let removal = self.transfers.removing(node);
-            out.push(StagerEffect::Remove { removal, node, files });
+            let removal = self.transfers.removing(node, files.clone());
+            out.push(StagerEffect::Remove { removal, node, files, counted });
+        }
+    }
+
+    /// Has nodes remove what their disks may have and the books have not.
+    fn remove_strays(
+        &mut self,
+        is_there: &impl Fn(NodeId) -> bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        for node in self.ledger.nodes_with_strays() {
+            if is_there(node) {
+                let files = self.ledger.take_strays(node);
+                self.begin_removal(node, files, false, out);
+            }
         }
     }
 
@@ -467,6 +494,8 @@ impl<S: FileState> Stager<S> {
         for (other, stale) in self.ledger.settle(file, node, state) {
             if is_there(other) {
                 self.remove(other, [(file, stale)].into(), out);
+            } else {
+                self.ledger.may_have(file, other, stale);
             }
         }
         if changes {
@@ -493,6 +522,9 @@ impl<S: FileState> Stager<S> {
         match result {
             Ok(()) => {
                 let counts = self.take_in(file, to, &state);
+                if !counts && to != self.home {
+                    self.ledger.may_have(file, to, state.clone());
+                }
                 out.push(StagerEffect::Arrived { transfer, file, from, to, moved: state, counts });
                 self.arrived(file, to, counts, out);
             }
@@ -617,8 +649,14 @@ impl<S: FileState> Stager<S> {
 
     fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
         self.losing += 1;
-        self.transfers.lose(node, out);
+        let Stopped { moved, kept } = self.transfers.lose(node, out);
+        for (file, to, state) in moved.into_iter().filter(|(_, to, _)| *to != self.home) {
+            self.ledger.may_have(file, to, state);
+        }
         self.readers.lose(node);
         self.ledger.empty_hands(node);
+        for (file, state) in kept {
+            self.ledger.may_have(file, node, state);
+        }
     }
 }

@@ -56,8 +56,11 @@ impl Hub {
                 self.start_transfer(transfer, file, &state, from, to);
             }
             StagerEffect::Cancel { transfer } => self.cancel_transfer(transfer),
-            StagerEffect::Remove { removal, node, files } => {
+            StagerEffect::Remove { removal, node, files, counted } => {
                 self.remove_copies(removal, node, &files);
+                if counted {
+                    files.iter().for_each(|(id, _)| self.tell_places(*id));
+                }
             }
             StagerEffect::StopRemoval { removal } => self.stop_removal(removal),
             StagerEffect::Arrived { transfer, file, from, to, moved, counts } => {

@@ -88,7 +88,11 @@ impl Chaos {
                 self.begin_move(transfer, (file.0, state), from.0, to.0);
             }
             StagerEffect::Cancel { transfer } => self.cancel_move(transfer),
-            StagerEffect::Remove { removal, node, files } => {
+            StagerEffect::Remove { removal, node, files, counted } => {
+                self.count(if counted { "removals" } else { "removals of what is astray" });
+                if counted {
+                    self.tell_removed(&files);
+                }
                 self.remove_copies(removal, node.0, files);
             }
             StagerEffect::StopRemoval { removal } => {
