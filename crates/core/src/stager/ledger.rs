@@ -22,6 +22,12 @@ pub trait FileState: Clone + Eq {
 
     /// Whether who has this has `other`, too.
     fn covers(&self, other: &Self) -> bool;
+
+    /// Whether the task's file itself is in the same state, whatever goes with it.
+    fn is_same_file(&self, other: &Self) -> bool;
+
+    /// Whether the task's file itself is another one than in `earlier`, and no older.
+    fn supersedes(&self, earlier: &Self) -> bool;
 }
 
 /// What a task's inputs mean for its node.

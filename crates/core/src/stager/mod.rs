@@ -11,6 +11,7 @@
 //! Pure: the shell moves and removes files, asks nodes, and says what came of it. Names, paths and
 //! what a state of a file consists of are the shell's.
 
+mod earlier;
 mod homeward;
 mod ledger;
 mod readers;
@@ -26,6 +27,7 @@ mod transfers;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use earlier::{Answer, Counting, Earlier, Expected, Found, Known};
 pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
 

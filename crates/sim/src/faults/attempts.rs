@@ -223,7 +223,9 @@ impl Chaos {
                 self.say_to_front(id.0, ToFront::CommandEnded { command, well: false });
             }
             AttemptEffect::StageIn { id } => self.stage_inputs(id),
-            AttemptEffect::ReleaseInputs { .. } => unreachable!("no action waits for an invocation"),
+            AttemptEffect::ReleaseInputs { .. } => {
+                unreachable!("no action waits for an invocation")
+            }
             AttemptEffect::Abort { id } => {
                 self.shadow(id).told = true;
                 self.say_to_front(id.0, ToFront::Abort);

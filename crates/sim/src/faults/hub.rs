@@ -17,7 +17,7 @@ use super::chaos::Chaos;
 use super::messages::{Ended, Happening, Order, Report};
 use super::reach::state::HubReach;
 use super::scenario::Scenario;
-use super::staging::state::{HubStaging, Remembered};
+use super::staging::state::{HubStaging, PlaceNote};
 use super::truth::SERVER;
 use crate::units::SECOND_NS;
 
@@ -68,7 +68,7 @@ pub(crate) struct Hub {
     pub(crate) reach: HubReach,
     pub(crate) staging: HubStaging,
     /// What was noted of where files lie, for later hubs.
-    pub(crate) remembered: BTreeMap<u32, Remembered>,
+    pub(crate) remembered: Vec<PlaceNote>,
     /// The scheduler has ended the invocation: what dies from now on is no loss that it could make
     /// good, though the front may hear of the end much later.
     is_ending: bool,
@@ -97,7 +97,7 @@ impl Hub {
             attempts: HubAttempts::default(),
             reach: HubReach::default(),
             staging: HubStaging::new(scenario.home()),
-            remembered: BTreeMap::new(),
+            remembered: Vec::new(),
             is_ending: false,
             made,
             open: BTreeSet::new(),
@@ -681,7 +681,7 @@ impl Chaos {
         let (id, life) = (NodeId(node), self.hub.life);
         let untold = std::mem::take(&mut self.hub.peers[node as usize].untold);
         self.event(Event::NodeJoined { id, capacity, files_kept });
-        self.hub.staging.joined.insert(node);
+        self.hub.staging.earlier.join(id);
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");
