@@ -155,7 +155,7 @@ impl Chaos {
     fn begin(&mut self, node: u32, start: &Start, frees_core: bool) {
         let Start { life, task, attempt, command, cores, is_last, ref inputs } = *start;
         self.truth.begin(task, node, (life, attempt));
-        let mut run_ns = self.scenario.jobs[task as usize].run_ns;
+        let mut run_ns = self.scenario.tasks[task as usize].run_ns;
         let mut target = self.place_of(node);
         let read: Option<Vec<u64>> = if self.scenario.gfarm.is_some() {
             match self.open_in_gfarm(node, (task, attempt), inputs) {

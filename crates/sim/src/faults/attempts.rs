@@ -27,7 +27,7 @@ impl Chaos {
         {
             return cores;
         }
-        self.scenario.jobs[task as usize].cores.min(self.scenario.cores[node as usize])
+        self.scenario.tasks[task as usize].cores.min(self.scenario.cores[node as usize])
     }
 
     pub(crate) fn later(&mut self, task: u32, what: Later) {
@@ -331,7 +331,7 @@ impl Chaos {
             self.hub.attempts.last.insert(command);
         }
         self.count("commands started");
-        let (inputs, life) = (self.scenario.jobs[task as usize].inputs.clone(), self.hub.life);
+        let (inputs, life) = (self.scenario.tasks[task as usize].inputs.clone(), self.hub.life);
         let cores = self.cores_on(task, node);
         Start { life, task, attempt: number, command, cores, is_last, inputs }
     }

@@ -115,8 +115,8 @@ impl Chaos {
         if !self.hub.is_up() || life != self.hub.life {
             return;
         }
-        let job = &self.scenario.jobs[task as usize];
-        let (commands, together) = (job.commands, job.together);
+        let plan = &self.scenario.tasks[task as usize];
+        let (commands, together) = (plan.commands, plan.together);
         let Some(action) = self.front.actions.get_mut(&task) else { return };
         if action.attempt != attempt || !action.thinks || action.lost != unwound {
             return;

@@ -80,8 +80,8 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let mut made = BTreeMap::new();
-        for (id, job) in (0..).zip(&scenario.jobs) {
-            if !job.has_action {
+        for (id, plan) in (0..).zip(&scenario.tasks) {
+            if !plan.has_action {
                 made.insert(id, Made { modified_ns: 1 });
             }
         }
@@ -167,7 +167,7 @@ impl Chaos {
     }
 
     fn know_node(&mut self, node: u32, given_up: bool) {
-        let holds_inputs = self.scenario.jobs.iter().any(|j| !j.has_action && j.place == node);
+        let holds_inputs = self.scenario.tasks.iter().any(|j| !j.has_action && j.place == node);
         // What the last hub has started may run until no node can join. After that the nodes have their time.
         let closed_ns = self.hub.opens_ns - if self.hub.life == 1 { 0 } else { self.now };
         let limits = NodeLimits {
@@ -195,20 +195,20 @@ impl Chaos {
         self.event(Event::RequirementDefined { id: RequirementId(0), requirement });
         let requirement = Requirement { cores: 2, retry_delay_ns, ..Requirement::default() };
         self.event(Event::RequirementDefined { id: RequirementId(1), requirement });
-        let mut wanted: BTreeSet<u32> = (0..self.scenario.jobs.len() as u32).collect();
-        for index in 0..self.scenario.jobs.len() {
-            let job = self.scenario.jobs[index].clone();
+        let mut wanted: BTreeSet<u32> = (0..self.scenario.tasks.len() as u32).collect();
+        for index in 0..self.scenario.tasks.len() {
+            let plan = self.scenario.tasks[index].clone();
             let id = TaskId(index as u32);
-            let prerequisites: Vec<TaskId> = job.inputs.iter().copied().map(TaskId).collect();
-            job.inputs.iter().for_each(|input| {
+            let prerequisites: Vec<TaskId> = plan.inputs.iter().copied().map(TaskId).collect();
+            plan.inputs.iter().for_each(|input| {
                 wanted.remove(input);
             });
             self.event(Event::TaskDefined {
                 id,
                 kind: TaskKind::File,
-                has_action: job.has_action,
+                has_action: plan.has_action,
                 deferred: false,
-                requirement: RequirementId(job.cores - 1),
+                requirement: RequirementId(plan.cores - 1),
                 prerequisites: &prerequisites,
             });
             if self.scenario.stages() {
@@ -446,11 +446,11 @@ impl Chaos {
             return;
         }
         let is_there = !self.hub.run.reach().is_lost(TaskId(task)) && self.is_in_reach(task);
-        let mut walk = self.scenario.jobs[task as usize].inputs.clone();
+        let mut walk = self.scenario.tasks[task as usize].inputs.clone();
         let mut newest = 0;
         while let Some(input) = walk.pop() {
             newest = newest.max(self.made_ns(input).unwrap_or(u64::MAX));
-            walk.extend(&self.scenario.jobs[input as usize].inputs);
+            walk.extend(&self.scenario.tasks[input as usize].inputs);
         }
         assert!(!is_there || newest > made_ns, "task {task} is done, and starts again");
     }
@@ -474,9 +474,9 @@ impl Chaos {
     /// Every target is whole and as it should be, unless the machine that has it has died since the
     /// hub last heard of it.
     fn check_targets(&mut self) {
-        let mut is_target = vec![true; self.scenario.jobs.len()];
-        for job in &self.scenario.jobs {
-            job.inputs.iter().for_each(|input| is_target[*input as usize] = false);
+        let mut is_target = vec![true; self.scenario.tasks.len()];
+        for plan in &self.scenario.tasks {
+            plan.inputs.iter().for_each(|input| is_target[*input as usize] = false);
         }
         for task in (0..is_target.len() as u32).filter(|task| is_target[*task as usize]) {
             assert!(self.hub.made.contains_key(&task), "target {task} was not made");

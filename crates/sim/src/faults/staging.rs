@@ -32,7 +32,7 @@ impl Chaos {
         for PlaceNote { file, node, version, copy } in &self.hub.remembered {
             staging.earlier.note(*file, *node, *version, *copy);
         }
-        for file in 0..self.scenario.jobs.len() as u32 {
+        for file in 0..self.scenario.tasks.len() as u32 {
             staging.earlier.define(&file, TaskId(file));
         }
         self.hub.staging = staging;
@@ -141,7 +141,7 @@ impl Chaos {
     pub(crate) fn stage_inputs(&mut self, id: TaskId) {
         let Some(attempt) = self.hub.run.attempts().acting(id) else { return };
         let (node, attempt) = (attempt.node(), attempt.number());
-        let inputs = &self.scenario.jobs[id.0 as usize].inputs;
+        let inputs = &self.scenario.tasks[id.0 as usize].inputs;
         let files = inputs.iter().copied().map(TaskId).collect();
         let reads = self.runs_command(id);
         self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads });
