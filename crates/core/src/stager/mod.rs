@@ -52,6 +52,8 @@ pub enum StagerInput<S> {
         files: Vec<TaskId>,
         /// Another command of the attempt runs: what it reads stays until there is room for these, too.
         reads: bool,
+        /// Tasks there that do not end before it has read these: streams join them. All are to have room at one time.
+        peers: Vec<TaskId>,
     },
     /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
     OwnFilesSent {
@@ -181,6 +183,8 @@ pub enum StagerEffect<S> {
         needed_bytes: u64,
         /// What there may be.
         limit_bytes: u64,
+        /// Tasks whose inputs are among these, since they are read at the same time.
+        beside: Vec<TaskId>,
     },
     /// There may be room for an attempt: say once more what it wants, or that it is released.
     AskAgain {
@@ -331,8 +335,8 @@ impl<S: FileState> Stager<S> {
         out: &mut Vec<StagerEffect<S>>,
     ) {
         match input {
-            StagerInput::InputsWanted { id, attempt, node, files, reads } => {
-                self.want(Reader { id, attempt, node, reads }, files, out);
+            StagerInput::InputsWanted { id, attempt, node, files, reads, peers } => {
+                self.want(Reader { id, attempt, node, reads }, files, peers, out);
             }
             StagerInput::OwnFilesSent { id, count } => {
                 self.readers.own_files(id, count);
@@ -384,7 +388,13 @@ impl<S: FileState> Stager<S> {
         }
     }
 
-    fn want(&mut self, reader: Reader, mut files: Vec<TaskId>, out: &mut Vec<StagerEffect<S>>) {
+    fn want(
+        &mut self,
+        reader: Reader,
+        mut files: Vec<TaskId>,
+        peers: Vec<TaskId>,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
         let Reader { id, attempt, node, reads } = reader;
         files.retain(|file| self.ledger.state(*file).is_some());
         if node == self.home {
@@ -400,6 +410,10 @@ impl<S: FileState> Stager<S> {
         }
         files.sort_unstable();
         files.dedup();
+        let (needed_bytes, limit_bytes) = self.ledger.bytes_with(node, &files, &peers);
+        if !peers.is_empty() && needed_bytes > limit_bytes {
+            return self.too_large(reader, (needed_bytes, limit_bytes), peers, out);
+        }
         match self.ledger.admit(node, id, &files) {
             Admission::Granted { missing, evicted, needless } => {
                 self.give_up(&needless, node);
@@ -416,11 +430,21 @@ impl<S: FileState> Stager<S> {
                 out.push(StagerEffect::NoRoom { id, attempt });
             }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
-                self.readers.forget(id, node);
-                out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes });
-                self.readers.ask_next(node, out);
+                self.too_large(reader, (needed_bytes, limit_bytes), Vec::new(), out);
             }
         }
+    }
+
+    fn too_large(
+        &mut self,
+        Reader { id, attempt, node, .. }: Reader,
+        (needed_bytes, limit_bytes): (u64, u64),
+        beside: Vec<TaskId>,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        self.readers.forget(id, node);
+        out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes, beside });
+        self.readers.ask_next(node, out);
     }
 
     fn admitted(

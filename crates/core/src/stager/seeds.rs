@@ -139,7 +139,15 @@ impl World {
             StagerEffect::AskAgain { id, attempt, node } => {
                 match self.tasks.get(&id).map(|task| (task.files.clone(), task.reads.is_some())) {
                     Some((files, reads)) => {
-                        self.handle(StagerInput::InputsWanted { id, attempt, node, files, reads });
+                        let peers = Vec::new();
+                        self.handle(StagerInput::InputsWanted {
+                            id,
+                            attempt,
+                            node,
+                            files,
+                            reads,
+                            peers,
+                        });
                     }
                     None => self.handle(StagerInput::Released { id, node }),
                 }
@@ -236,7 +244,8 @@ impl World {
         let reads = before.is_some();
         let task = Task { node, files: files.clone(), own: 0, since, waits: true, reads: before };
         self.tasks.insert(id, task);
-        self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads });
+        let peers = Vec::new();
+        self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads, peers });
     }
 
     fn lose(&mut self, id: NodeId) {

@@ -52,8 +52,14 @@ impl Bed {
 
     /// A command of task `id` wants these on `NODE`, and has written nothing itself.
     fn wants(&mut self, id: u32, files: &[u32], reads: bool) -> Vec<Effect> {
-        let (id, files) = (TaskId(id), files.iter().map(|file| TaskId(*file)).collect());
-        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads };
+        self.wants_beside(id, files, reads, &[])
+    }
+
+    /// The same of one that streams join to `peers`.
+    fn wants_beside(&mut self, id: u32, files: &[u32], reads: bool, peers: &[u32]) -> Vec<Effect> {
+        let tasks = |ids: &[u32]| ids.iter().map(|id| TaskId(*id)).collect();
+        let (id, files, peers) = (TaskId(id), tasks(files), tasks(peers));
+        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads, peers };
         let mut out = self.tell(wanted);
         if out.contains(&Effect::Admitted { id, attempt: 1, node: NODE }) {
             out.extend(self.tell(StagerInput::OwnFilesSent { id, count: 0 }));
@@ -130,6 +136,26 @@ fn two_that_want_more_do_not_wait_for_one_another() {
     assert_eq!(ended, [ask_again(10)]);
     let admitted = bed.wants(10, &[0, 2], false);
     assert!(admitted.contains(&Effect::Admitted { id: TaskId(10), attempt: 1, node: NODE }));
+}
+
+#[test]
+fn tasks_that_streams_join_do_not_wait_for_room_that_another_one_of_them_has() {
+    let mut bed = Bed::new();
+    assert_eq!(moves(&bed.wants_beside(10, &[0, 1], false, &[11])), [(1, 0), (2, 1)]);
+    let beside = vec![TaskId(10)];
+    let too_large = Effect::TooLarge {
+        id: TaskId(11),
+        attempt: 1,
+        node: NODE,
+        needed_bytes: 60,
+        limit_bytes: 50,
+        beside,
+    };
+    assert_eq!(bed.wants_beside(11, &[1, 2], false, &[10]), [too_large]);
+    assert_eq!(bed.wants_beside(12, &[1, 2], false, &[11]), [no_room(12)], "10 ends before it");
+    let admitted = Effect::Admitted { id: TaskId(11), attempt: 1, node: NODE };
+    let wanted = bed.wants_beside(11, &[0], false, &[10]);
+    assert_eq!(wanted, [admitted, ask_again(12)], "what it reads is on its way");
 }
 
 #[test]

@@ -43,10 +43,16 @@ impl Hub {
                 self.ask_about_residency(id);
                 self.on_inputs_seen(id, attempt, None);
             }
-            StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes } => {
+            StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes, beside } => {
+                let beside = beside.iter().map(|id| self.display_name(*id)).collect::<Vec<_>>();
                 let why = format!(
-                    "the inputs of {}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
+                    "the inputs of {}{}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
                     self.display_name(id),
+                    match &beside[..] {
+                        [] => String::new(),
+                        joined =>
+                            format!(" and of {}, which read at the same time", joined.join(", ")),
+                    },
                     self.staging_name(node),
                 );
                 self.on_inputs_seen(id, attempt, Some(Text::from(why)));

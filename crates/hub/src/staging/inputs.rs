@@ -42,14 +42,27 @@ impl Hub {
             Ok(Needs { files, folders }) => {
                 self.make_folders(node, folders);
                 let reads = self.runs_command(id);
-                let attempt = number;
-                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads });
+                let (attempt, peers) = (number, self.joined_there(id, node));
+                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, peers });
             }
             Err(why) => {
                 self.release_inputs(id, node);
                 self.on_inputs_seen(id, number, Some(Text::from(why)));
             }
         }
+    }
+
+    /// Tasks on a node that streams join to this one: none ends before all have what they read.
+    fn joined_there(&self, id: TaskId, node: NodeId) -> Vec<TaskId> {
+        if self.streams.ends_of(id).is_none() {
+            return Vec::new();
+        }
+        let gang = self.run.scheduler().gang_of(id).map_or(&[][..], |gang| gang.tasks);
+        let acts_there = |peer: &TaskId| {
+            let attempt = self.run.attempts().acting(*peer);
+            *peer != id && attempt.is_some_and(|attempt: &RunningAttempt| attempt.node() == node)
+        };
+        gang.iter().copied().filter(acts_there).collect()
     }
 
     fn runs_command(&self, id: TaskId) -> bool {
