@@ -343,7 +343,10 @@ impl<D, C> Attempts<D, C> {
             attempt.held.extend(leases.claim(ran));
         }
         attempt.held.extend(leases.end(id, true, now));
-        attempt.lease = Lease::None;
+        if matches!(mem::replace(&mut attempt.lease, Lease::None), Lease::Lent(_)) {
+            // The ends of its invocations are nothing to the next attempt.
+            self.callers.retain(|_, caller| *caller != id);
+        }
         self.advance(id, State::Acting);
     }
 

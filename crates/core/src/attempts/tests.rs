@@ -136,6 +136,22 @@ fn a_caller_lends_its_cores_and_starts_what_has_waited() {
 }
 
 #[test]
+fn a_caller_that_has_ended_leaves_nothing_to_its_next_attempt() {
+    let mut attempts = nodes(1);
+    let (first, second) = (InvocationId(1), InvocationId(2));
+    begin(&mut attempts, 7, false);
+    attempts.suspend(first, TaskId(7), at(1), &mut Vec::new());
+    attempts.end_action(TaskId(7), None, at(2));
+    attempts.take(TaskId(7));
+    begin(&mut attempts, 7, false);
+    attempts.suspend(second, TaskId(7), at(3), &mut Vec::new());
+    attempts.resume(first, at(4));
+    assert!(attempts.acting(TaskId(7)).unwrap().is_suspended(), "it waits for the second");
+    attempts.resume(second, at(5));
+    assert!(attempts.acting(TaskId(7)).unwrap().holds_lease());
+}
+
+#[test]
 fn inputs_are_staged_once_and_again_when_they_have_changed() {
     let mut attempts = nodes(1);
     begin(&mut attempts, 7, true);
@@ -586,17 +602,20 @@ fn random_life(seed: u64) {
     let mut below = |bound: u128| u32::try_from(random.below(bound)).unwrap();
     let looks_ahead = below(2) == 0;
     let mut attempts = if looks_ahead { looking_ahead() } else { nodes(2) };
-    let (mut asked, mut seen) = (0_u32, Vec::new());
-    for step in 1..120_u64 {
+    let (mut asked, mut invocations, mut seen) = (0_u32, 0_u32, Vec::new());
+    // They have their cores whatever runs.
+    let mut resumed = BTreeSet::new();
+    for step in 1..160_u64 {
         let (id, now) = (TaskId(below(6)), at(step));
         let mut out = Effects::new();
-        match below(14) {
+        match below(16) {
             0 | 1 if attempts.get(id).is_none() => {
                 let node = NodeId(below(2));
                 let busy = attempts.all_acting().filter(|(_, one)| one.node() == node).count();
                 // The scheduler starts no more.
                 if busy < 2 || looks_ahead && node == NODE {
                     attempts.begin(id, &next(1, node), 1, now, below(2) == 0, ());
+                    resumed.remove(&id);
                 }
             }
             2..=4 if attempts.acting(id).is_some() => {
@@ -606,6 +625,19 @@ fn random_life(seed: u64) {
             5 => attempts.inputs_ready(id, 1, &mut out),
             12 => attempts.inputs_held_up(id, 1, now),
             13 => attempts.want_lease(id, &mut out),
+            14 => {
+                invocations += 1;
+                attempts.suspend(InvocationId(invocations), id, now, &mut out);
+            }
+            15 => {
+                let is_suspended =
+                    |(id, one): (TaskId, &Attempt<_, _>)| one.is_suspended().then_some(id);
+                let before: Vec<TaskId> = attempts.all().filter_map(is_suspended).collect();
+                let late = below(8);
+                attempts.resume(InvocationId((invocations + 1).saturating_sub(late)), now);
+                let goes_on = |id: &TaskId| attempts.get(*id).is_some_and(Attempt::holds_lease);
+                resumed.extend(before.into_iter().filter(goes_on));
+            }
             6 => attempts.inputs_changed(id),
             7 => attempts.grant(now, &mut out),
             8 => attempts.command_ended(id, now, &mut out),
@@ -630,6 +662,7 @@ fn random_life(seed: u64) {
         }
         for node in [NODE, OTHER] {
             let leased = attempts.all().filter(|(_, one)| one.node() == node && one.holds_lease());
+            let leased = leased.filter(|(id, _)| !resumed.contains(id));
             assert!(leased.count() <= 2, "seed {seed}, step {step}");
         }
         let waits = |one: &Attempt<_, _>| one.waits_for_room() && one.commands == 0;
