@@ -241,7 +241,7 @@ module Rakuda
       { "url" => self["INFO"], "token_file" => File.expand_path(file, directory).b }
     end
 
-    # @return [Integer] failures in a row after which a node is set aside
+    # @return [Integer] failures in a row after which a node is drained
     def host_failures
       Integer(self["HOST_FAILURE"].to_s, 10)
     end

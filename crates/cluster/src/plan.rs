@@ -113,7 +113,7 @@ pub struct ClusterPlan {
     own_cores: Option<u32>,
     /// Cores of each node, at most; 0: no limit.
     pub cores_max: u32,
-    /// Failures in a row after which a node is set aside; 0: never.
+    /// Failures in a row after which a node is drained; 0: never.
     pub host_failures: u32,
     /// What one node has made another one may take so long to see, ms.
     pub visible_ms: u32,

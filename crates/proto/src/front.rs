@@ -697,7 +697,7 @@ pub struct ClusterSettings {
     pub silence_ms: u32,
     /// What one node has made another one may take so long to see, ms.
     pub visible_ms: u32,
-    /// Failed attempts in a row after which a node is set aside; 0: never.
+    /// Failed attempts in a row after which a node is drained; 0: never.
     pub host_failures: u32,
     /// For `Filesystem::Local`.
     pub staging: StagingSettings,

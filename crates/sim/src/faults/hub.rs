@@ -358,8 +358,8 @@ impl Chaos {
                 self.tell(Input::Reach(ReachInput::InputAwaited { id }));
             }
             Output::NodeDrained { id, .. } => {
-                self.note(format_args!("node {} set aside", id.0));
-                self.count("nodes set aside");
+                self.note(format_args!("node {} drained", id.0));
+                self.count("nodes drained");
             }
             Output::NodeTakenBack { id } => self.note(format_args!("node {} taken back", id.0)),
             Output::TaskSettled { id, how } => {
