@@ -224,8 +224,8 @@ impl World {
 
     fn want_inputs(&mut self, id: TaskId) {
         let (files, reads) = (self.tasks[&id.0].inputs.clone(), self.runs_command(id));
-        let (attempt, node, peers) = (1, NODE, Vec::new());
-        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, peers });
+        let (attempt, node, beside) = (1, NODE, Vec::new());
+        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
     }
 
     fn runs_command(&self, id: TaskId) -> bool {

@@ -297,21 +297,6 @@ impl<S: FileState> Ledger<S> {
         (cache.used_bytes, held.map(|copy| copy.state.bytes()).sum())
     }
 
-    /// What these files and those that `peers` read on a node take there, and what may be.
-    pub(super) fn bytes_with(
-        &self,
-        node: NodeId,
-        inputs: &[TaskId],
-        peers: &[TaskId],
-    ) -> (u64, u64) {
-        let read = peers.iter().flat_map(|peer| self.pinned_by(*peer, node));
-        let all: BTreeSet<TaskId> = inputs.iter().chain(read).copied().collect();
-        let entries = all.iter().filter_map(|id| self.files.get(id));
-        let copies = entries.filter(|entry| !entry.homes.contains(&node));
-        let limit = self.nodes.get(&node).map_or(u64::MAX, |cache| cache.limit_bytes);
-        (copies.map(|entry| entry.state.bytes()).sum(), limit)
-    }
-
     /// A task is about to read `inputs`, each named once, on a node; what it has read there before it
     /// needs only if it is among them.
     pub(super) fn admit(

@@ -52,8 +52,9 @@ pub enum StagerInput<S> {
         files: Vec<TaskId>,
         /// Another command of the attempt runs: what it reads stays until there is room for these, too.
         reads: bool,
-        /// Tasks there that do not end before it has read these: streams join them. All are to have room at one time.
-        peers: Vec<TaskId>,
+        /// What tasks there read that do not end before this one has begun, since streams join them: all are let in
+        /// together or not at all. The attempt does not wait for these files.
+        beside: Vec<TaskId>,
     },
     /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
     OwnFilesSent {
@@ -183,8 +184,6 @@ pub enum StagerEffect<S> {
         needed_bytes: u64,
         /// What there may be.
         limit_bytes: u64,
-        /// Tasks whose inputs are among these, since they are read at the same time.
-        beside: Vec<TaskId>,
     },
     /// There may be room for an attempt: say once more what it wants, or that it is released.
     AskAgain {
@@ -335,8 +334,8 @@ impl<S: FileState> Stager<S> {
         out: &mut Vec<StagerEffect<S>>,
     ) {
         match input {
-            StagerInput::InputsWanted { id, attempt, node, files, reads, peers } => {
-                self.want(Reader { id, attempt, node, reads }, files, peers, out);
+            StagerInput::InputsWanted { id, attempt, node, files, reads, beside } => {
+                self.want(Reader { id, attempt, node, reads }, files, beside, out);
             }
             StagerInput::OwnFilesSent { id, count } => {
                 self.readers.own_files(id, count);
@@ -392,7 +391,7 @@ impl<S: FileState> Stager<S> {
         &mut self,
         reader: Reader,
         mut files: Vec<TaskId>,
-        peers: Vec<TaskId>,
+        beside: Vec<TaskId>,
         out: &mut Vec<StagerEffect<S>>,
     ) {
         let Reader { id, attempt, node, reads } = reader;
@@ -410,11 +409,11 @@ impl<S: FileState> Stager<S> {
         }
         files.sort_unstable();
         files.dedup();
-        let (needed_bytes, limit_bytes) = self.ledger.bytes_with(node, &files, &peers);
-        if !peers.is_empty() && needed_bytes > limit_bytes {
-            return self.too_large(reader, (needed_bytes, limit_bytes), peers, out);
-        }
-        match self.ledger.admit(node, id, &files) {
+        let mut all = files.clone();
+        all.extend(beside.into_iter().filter(|file| self.ledger.state(*file).is_some()));
+        all.sort_unstable();
+        all.dedup();
+        match self.ledger.admit(node, id, &all) {
             Admission::Granted { missing, evicted, needless } => {
                 self.give_up(&needless, node);
                 self.remove(node, evicted, out);
@@ -430,21 +429,11 @@ impl<S: FileState> Stager<S> {
                 out.push(StagerEffect::NoRoom { id, attempt });
             }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
-                self.too_large(reader, (needed_bytes, limit_bytes), Vec::new(), out);
+                self.readers.forget(id, node);
+                out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes });
+                self.readers.ask_next(node, out);
             }
         }
-    }
-
-    fn too_large(
-        &mut self,
-        Reader { id, attempt, node, .. }: Reader,
-        (needed_bytes, limit_bytes): (u64, u64),
-        beside: Vec<TaskId>,
-        out: &mut Vec<StagerEffect<S>>,
-    ) {
-        self.readers.forget(id, node);
-        out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes, beside });
-        self.readers.ask_next(node, out);
     }
 
     fn admitted(
@@ -458,7 +447,8 @@ impl<S: FileState> Stager<S> {
             self.transfers.want(*file, reader.node, &self.ledger);
         }
         let Reader { id, attempt, node, .. } = reader;
-        self.readers.admit(reader, files, missing);
+        let own = missing.into_iter().filter(|file| files.contains(file)).collect();
+        self.readers.admit(reader, files, own);
         out.push(StagerEffect::Admitted { id, attempt, node });
     }
 

@@ -139,14 +139,14 @@ impl World {
             StagerEffect::AskAgain { id, attempt, node } => {
                 match self.tasks.get(&id).map(|task| (task.files.clone(), task.reads.is_some())) {
                     Some((files, reads)) => {
-                        let peers = Vec::new();
+                        let beside = Vec::new();
                         self.handle(StagerInput::InputsWanted {
                             id,
                             attempt,
                             node,
                             files,
                             reads,
-                            peers,
+                            beside,
                         });
                     }
                     None => self.handle(StagerInput::Released { id, node }),
@@ -244,8 +244,8 @@ impl World {
         let reads = before.is_some();
         let task = Task { node, files: files.clone(), own: 0, since, waits: true, reads: before };
         self.tasks.insert(id, task);
-        let peers = Vec::new();
-        self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads, peers });
+        let beside = Vec::new();
+        self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads, beside });
     }
 
     fn lose(&mut self, id: NodeId) {

@@ -55,11 +55,11 @@ impl Bed {
         self.wants_beside(id, files, reads, &[])
     }
 
-    /// The same of one that streams join to `peers`.
-    fn wants_beside(&mut self, id: u32, files: &[u32], reads: bool, peers: &[u32]) -> Vec<Effect> {
+    /// The same of one that streams join to others, which read `beside`.
+    fn wants_beside(&mut self, id: u32, files: &[u32], reads: bool, beside: &[u32]) -> Vec<Effect> {
         let tasks = |ids: &[u32]| ids.iter().map(|id| TaskId(*id)).collect();
-        let (id, files, peers) = (TaskId(id), tasks(files), tasks(peers));
-        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads, peers };
+        let (id, files, beside) = (TaskId(id), tasks(files), tasks(beside));
+        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads, beside };
         let mut out = self.tell(wanted);
         if out.contains(&Effect::Admitted { id, attempt: 1, node: NODE }) {
             out.extend(self.tell(StagerInput::OwnFilesSent { id, count: 0 }));
@@ -139,23 +139,29 @@ fn two_that_want_more_do_not_wait_for_one_another() {
 }
 
 #[test]
-fn tasks_that_streams_join_do_not_wait_for_room_that_another_one_of_them_has() {
+fn tasks_that_streams_join_are_let_in_together() {
     let mut bed = Bed::new();
-    assert_eq!(moves(&bed.wants_beside(10, &[0, 1], false, &[11])), [(1, 0), (2, 1)]);
-    let beside = vec![TaskId(10)];
-    let too_large = Effect::TooLarge {
-        id: TaskId(11),
-        attempt: 1,
-        node: NODE,
-        needed_bytes: 60,
-        limit_bytes: 50,
-        beside,
-    };
-    assert_eq!(bed.wants_beside(11, &[1, 2], false, &[10]), [too_large]);
-    assert_eq!(bed.wants_beside(12, &[1, 2], false, &[11]), [no_room(12)], "10 ends before it");
-    let admitted = Effect::Admitted { id: TaskId(11), attempt: 1, node: NODE };
-    let wanted = bed.wants_beside(11, &[0], false, &[10]);
-    assert_eq!(wanted, [admitted, ask_again(12)], "what it reads is on its way");
+    let wanted = bed.wants_beside(10, &[0], false, &[1]);
+    assert_eq!(moves(&wanted), [(1, 0), (2, 1)], "what the other one reads is brought, too");
+    assert!(bed.moved(1).contains(&there(10)), "it does not wait for that");
+    assert_eq!(bed.wants_beside(20, &[2], false, &[3]), [no_room(20)], "nor is 2 alone let in");
+    let wanted = bed.wants_beside(11, &[1], false, &[0]);
+    assert!(wanted.contains(&Effect::Admitted { id: TaskId(11), attempt: 1, node: NODE }));
+    bed.released(10);
+    assert!(bed.moved(2).contains(&there(11)));
+    assert_eq!(bed.wants_beside(20, &[2], false, &[3]), [no_room(20)], "11 reads what 10 read");
+    assert_eq!(bed.released(11), [ask_again(20)]);
+    assert_eq!(moves(&bed.wants_beside(20, &[2], false, &[3])), [], "others are removed first");
+}
+
+#[test]
+fn what_does_not_fit_beside_what_others_read_at_the_same_time_is_too_large() {
+    let mut bed = Bed::new();
+    let wanted = bed.wants_beside(10, &[0, 1], false, &[1, 2]);
+    let (id, attempt, node) = (TaskId(10), 1, NODE);
+    let (needed_bytes, limit_bytes) = (60, 50);
+    let too_large = Effect::TooLarge { id, attempt, node, needed_bytes, limit_bytes };
+    assert_eq!(wanted, [too_large]);
 }
 
 #[test]

@@ -43,12 +43,13 @@ impl Hub {
                 self.ask_about_residency(id);
                 self.on_inputs_seen(id, attempt, None);
             }
-            StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes, beside } => {
-                let beside = beside.iter().map(|id| self.display_name(*id)).collect::<Vec<_>>();
+            StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes } => {
+                let joined = self.joined_there(id, node).into_iter();
+                let joined: Vec<String> = joined.map(|id| self.display_name(id)).collect();
                 let why = format!(
                     "the inputs of {}{}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
                     self.display_name(id),
-                    match &beside[..] {
+                    match &joined[..] {
                         [] => String::new(),
                         joined =>
                             format!(" and of {}, which read at the same time", joined.join(", ")),

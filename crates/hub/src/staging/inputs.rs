@@ -42,8 +42,8 @@ impl Hub {
             Ok(Needs { files, folders }) => {
                 self.make_folders(node, folders);
                 let reads = self.runs_command(id);
-                let (attempt, peers) = (number, self.joined_there(id, node));
-                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, peers });
+                let (attempt, beside) = (number, self.read_beside(id, node));
+                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
             }
             Err(why) => {
                 self.release_inputs(id, node);
@@ -52,8 +52,17 @@ impl Hub {
         }
     }
 
-    /// Tasks on a node that streams join to this one: none ends before all have what they read.
-    fn joined_there(&self, id: TaskId, node: NodeId) -> Vec<TaskId> {
+    /// What is read there by tasks that streams join to this one. What is wrong with theirs is told when they ask.
+    fn read_beside(&mut self, id: TaskId, node: NodeId) -> Vec<TaskId> {
+        let mut files = Vec::new();
+        for peer in self.joined_there(id, node) {
+            files.extend(self.needs(peer, node).unwrap_or_default().files);
+        }
+        files
+    }
+
+    /// Tasks on a node that streams join to this one: none ends before all have begun.
+    pub(super) fn joined_there(&self, id: TaskId, node: NodeId) -> Vec<TaskId> {
         if self.streams.ends_of(id).is_none() {
             return Vec::new();
         }

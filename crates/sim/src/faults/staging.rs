@@ -144,8 +144,8 @@ impl Chaos {
         let inputs = &self.scenario.tasks[id.0 as usize].inputs;
         let files = inputs.iter().copied().map(TaskId).collect();
         let reads = self.runs_command(id);
-        let peers = Vec::new();
-        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, peers });
+        let beside = Vec::new();
+        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
     }
 
     fn runs_command(&self, id: TaskId) -> bool {
