@@ -52,6 +52,12 @@ struct Removal {
     files: Vec<(TaskId, State)>,
 }
 
+/// What tasks that streams join to this one read.
+fn read_beside(id: TaskId) -> Vec<TaskId> {
+    let file = TaskId(id.0 / 7 % FILES);
+    if id.0.is_multiple_of(7) { [file].into() } else { Vec::new() }
+}
+
 struct World {
     stager: Stager<State>,
     there: BTreeSet<NodeId>,
@@ -139,7 +145,7 @@ impl World {
             StagerEffect::AskAgain { id, attempt, node } => {
                 match self.tasks.get(&id).map(|task| (task.files.clone(), task.reads.is_some())) {
                     Some((files, reads)) => {
-                        let beside = Vec::new();
+                        let beside = read_beside(id);
                         self.handle(StagerInput::InputsWanted {
                             id,
                             attempt,
@@ -244,7 +250,7 @@ impl World {
         let reads = before.is_some();
         let task = Task { node, files: files.clone(), own: 0, since, waits: true, reads: before };
         self.tasks.insert(id, task);
-        let beside = Vec::new();
+        let beside = read_beside(id);
         self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads, beside });
     }
 
