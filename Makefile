@@ -22,7 +22,7 @@ help:
 	@echo "make test-systems    run the Ruby tests on Debian 12 and 13, the tarball on Debian 11, in chroots; as root"
 	@echo "make demo    set up, build, and run examples/montage into tmp/demo"
 	@echo "make test    set up, build, and run lints and all tests; WITHOUT=testbed,cluster leaves out those that need root"
-	@echo "make check   while you work: format, lints, unit tests, parity on the fake hub; no set-up, debug build"
+	@echo "make check   while you work: format, lints, unit tests, scenarios, parity on the fake hub; no set-up, debug build"
 	@echo "make build   set up, and build the engine (target/release)"
 	@echo "make build-bench  set up, and build the I/O kernels (iobench/README.md)"
 	@echo "make sim     run workflows in which things die: SEEDS=1000 FROM=1"
@@ -100,6 +100,8 @@ test-crates: build
 agents:
 	@$(LINTING) $(CARGO) build --workspace --locked --quiet --example agents
 
+# Scenarios of the core that take seconds.
+SCENARIOS = failures gangs kept planned room rule
 # What needs no engine but one that is there already.
 CHECKS = action_source architecture command_options configuration docs front last_status nodes_wanted parameters properties
 
@@ -107,6 +109,7 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --lib --locked --quiet
+	$(CARGO) test -p rakuda-core --locked --quiet $(SCENARIOS:%=--test %)
 	rubocop
 	ON_FAKE=all ruby test/run.rb $(CHECKS:%=test/%_test.rb)
 	ON_FAKE=all ruby test/run.rb test/parity_test.rb -- -n /on_fake/

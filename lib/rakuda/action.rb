@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
 # What runs in a Fiber of the reactor's pool: one attempt of a task's action blocks, or a question of the hub answered
-# by Ruby code. Holds all that belongs to it alone while other jobs run: directory, rake's verbose flags, `$?`,
+# by Ruby code. Holds all that belongs to it alone while other activities run: directory, rake's verbose flags, `$?`,
 # the line that it has begun to print. It does not know why or when it runs.
 
 require "rakuda/last_status"
 
 module Rakuda
-  # Base of all jobs.
-  class Job
-    # Directory of the job; nil until it leaves the one that it started in.
+  # Base of all activities.
+  class Activity
+    # Directory of the activity; nil until it leaves the one that it started in.
     # @return [String, nil]
     attr_accessor :directory
 
-    # @return [nil] a job that is no action has no devices
+    # @return [nil] an activity that is no action has no devices
     def device_variables = nil
 
     # @return [nil] nor has it an environment that its commands run in
@@ -22,38 +22,38 @@ module Rakuda
     # @return [Boolean] whether the engine holds its commands to a bound of memory
     def bounded? = false
 
-    # @return [nil] a job that is no action is of no round
+    # @return [nil] an activity that is no action is of no round
     def pass = nil
 
     # Text that has no line end yet, per stream.
     # @return [Hash{IO => String}, nil]
     attr_accessor :partial_lines
 
-    # Whether the job has the terminal for itself.
+    # Whether the activity has the terminal for itself.
     attr_accessor :display_held
 
-    # @return [NodeLost, nil] why nothing that the job does counts any more
+    # @return [NodeLost, nil] why nothing that the activity does counts any more
     attr_accessor :lost
 
     # @return [String, nil] what has killed its last command, where that was killed: a bound, a signal
     attr_accessor :killed_by
 
-    # @return [Integer, nil] number of the task whose cores the job uses
+    # @return [Integer, nil] number of the task whose cores the activity uses
     attr_reader :number
 
-    # Whether the job has had a command started by the engine.
+    # Whether the activity has had a command started by the engine.
     # @return [Boolean, nil]
     attr_accessor :commanded
 
-    # Fibers whose commands take turns, the first of which has its own: the job may have threads, and what its commands
+    # Fibers whose commands take turns, the first of which has its own: the activity may have threads, and what its commands
     # print goes into a stream. nil: no turns are taken.
     # @return [Array<Fiber>, nil]
     attr_accessor :turns
 
-    # Whether the job has ended.
+    # Whether the activity has ended.
     attr_writer :ended
 
-    # @return [Integer, nil] number, unless the job has ended
+    # @return [Integer, nil] number, unless the activity has ended
     def number_while_running
       @ended ? nil : @number
     end
@@ -67,21 +67,21 @@ module Rakuda
       @ended = false
     end
 
-    # Called before the job waits by itself or starts a process by itself.
+    # Called before the activity waits by itself or starts a process by itself.
     def ensure_lease; end
 
-    # Called before the job waits for an answer of the user: the question must be seen.
+    # Called before the activity waits for an answer of the user: the question must be seen.
     def show_partial_lines
       @partial_lines&.each { |stream, text| stream.write_question(text.slice!(0..), self) unless text.empty? }
     end
 
-    # Called when the job is about to wait.
+    # Called when the activity is about to wait.
     def suspend
       @verbose = Rake::FileUtilsExt.verbose_flag
       @nowrite = Rake::FileUtilsExt.nowrite_flag
     end
 
-    # Called when the job goes on.
+    # Called when the activity goes on.
     def continue
       Rake::FileUtilsExt.verbose_flag = @verbose
       Rake::FileUtilsExt.nowrite_flag = @nowrite
@@ -97,7 +97,7 @@ module Rakuda
   end
 
   # One attempt of a task's action.
-  class Action < Job
+  class Action < Activity
     attr_reader :task
 
     # Which attempt of the task, from 1.
@@ -203,7 +203,7 @@ module Rakuda
   end
 
   # Ruby code that the hub, or another thread, asked for.
-  class Question < Job
+  class Question < Activity
     def initialize(session, number, &block)
       super(session, number)
       @block = block
@@ -211,9 +211,9 @@ module Rakuda
 
     # Runs the block, which must deal with its own exceptions. Raises nothing.
     def run
-      @session.begin_job
+      @session.begin_activity
       @block.call(self)
-      @session.end_job(self)
+      @session.end_activity(self)
     rescue Exception => e # rubocop:disable Lint/RescueException -- an internal mistake must not stop the loop silently
       @session.broken(e)
     end

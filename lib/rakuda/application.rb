@@ -153,8 +153,8 @@ module Rakuda
 
     # @return [Action, nil] the action whose code is running
     def running_action
-      job = @session&.current_job
-      job if job && job.is_a?(Action)
+      activity = @session&.current_activity
+      activity if activity.is_a?(Action)
     end
 
     # @return [Gangs] tasks that begin together

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# In front of calls that hold up the whole process and for which the Fiber scheduler has no hook: in a job they wait in
-# a thread. It knows neither the files nor the jobs.
+# In front of calls that hold up the whole process and for which the Fiber scheduler has no hook: in an activity they wait in
+# a thread. It knows neither the files nor the activities.
 
 require "io/wait"
 
@@ -22,21 +22,21 @@ module Rakuda
         [IO.singleton_class, Kernel, Kernel.singleton_class].each { |place| place.prepend(Select) }
       end
 
-      # @return [Boolean] whether the caller is a job
-      def job?
+      # @return [Boolean] whether the caller is an activity
+      def activity?
         @reactor.inside?
       end
 
-      # A job is about to read what the user types: the question must be seen, and others go on meanwhile.
+      # An activity is about to read what the user types: the question must be seen, and others go on meanwhile.
       def before_input
-        return unless job?
+        return unless activity?
 
         @display.without(@reactor.current)
         @reactor.current.show_partial_lines
         STDIN.wait_readable
       end
 
-      # Calls the block in a thread, while other jobs go on.
+      # Calls the block in a thread, while other activities go on.
       def apart(&call)
         thread = Thread.new(&call)
         thread.report_on_exception = false
@@ -49,7 +49,7 @@ module Rakuda
     # In front of File.
     module Lock
       def flock(operation)
-        return super if !BlockingCalls.job? || !(operation & (File::LOCK_NB | File::LOCK_UN)).zero?
+        return super if !BlockingCalls.activity? || !(operation & (File::LOCK_NB | File::LOCK_UN)).zero?
 
         super(operation | File::LOCK_NB) || BlockingCalls.apart { super(operation) }
       end
@@ -78,7 +78,7 @@ module Rakuda
     # In front of IO.select and Kernel#select.
     module Select
       def select(readers, writers = nil, errors = nil, timeout = nil)
-        return super unless BlockingCalls.job?
+        return super unless BlockingCalls.activity?
 
         ready = super(readers, writers, errors, 0)
         return ready if ready || timeout&.zero?

@@ -11,11 +11,11 @@ module Rakuda
   class LineOutput < SimpleDelegator
     # Both streams of a session.
     Pair = Struct.new(:out, :err) do
-      # A job has ended: what is left of its last lines is written.
-      def finish(job)
-        lines = job.partial_lines or return
-        job.partial_lines = nil
-        lines.each { |stream, text| stream.real_write("#{text}\n", job) unless text.empty? }
+      # An activity has ended: what is left of its last lines is written.
+      def finish(activity)
+        lines = activity.partial_lines or return
+        activity.partial_lines = nil
+        lines.each { |stream, text| stream.real_write("#{text}\n", activity) unless text.empty? }
       end
 
       # Puts the former streams back.
@@ -58,13 +58,13 @@ module Rakuda
     end
 
     def write(*texts)
-      return write_without_job(texts) unless (job = @session.current_job)
+      return write_without_activity(texts) unless (activity = @session.current_activity)
 
       text = texts.size == 1 ? texts[0].to_s : texts.join
-      partial = job.partial_lines && job.partial_lines[self]
-      return real_write(text, job) && text.bytesize if text.end_with?("\n") && (partial.nil? || partial.empty?)
+      partial = activity.partial_lines && activity.partial_lines[self]
+      return real_write(text, activity) && text.bytesize if text.end_with?("\n") && (partial.nil? || partial.empty?)
 
-      write_in_lines(job, text)
+      write_in_lines(activity, text)
       text.bytesize
     end
 
@@ -125,28 +125,28 @@ module Rakuda
     end
 
     # Writes what someone is to answer: it is not kept until the task ends.
-    def write_question(text, job)
-      @collect ? @stream.write(text) : real_write(text, job)
+    def write_question(text, activity)
+      @collect ? @stream.write(text) : real_write(text, activity)
     end
 
     # Writes at once.
-    def real_write(text, job)
-      text = text.b.lines.map { |line| prefix_of(job) + line }.join if @prefix
-      return @stream.write(text) unless @descriptor && !@session.reopened? && through_hub?(job)
+    def real_write(text, activity)
+      text = text.b.lines.map { |line| prefix_of(activity) + line }.join if @prefix
+      return @stream.write(text) unless @descriptor && !@session.reopened? && through_hub?(activity)
 
-      @session.link.send_message("WriteOutput", job.number, @descriptor, text.b)
+      @session.link.send_message("WriteOutput", activity.number, @descriptor, text.b)
     end
 
     private
 
-    def through_hub?(job)
-      return @display.through_engine?(job) if @display
+    def through_hub?(activity)
+      return @display.through_engine?(activity) if @display
 
-      @collect && job.number
+      @collect && activity.number
     end
 
     # What the loop itself says, in whole lines.
-    def write_without_job(texts)
+    def write_without_activity(texts)
       text = texts.join
       return @stream.write(text) unless @display&.through_engine?(nil) && !@session.reopened? && text.end_with?("\n")
 
@@ -154,16 +154,16 @@ module Rakuda
       text.bytesize
     end
 
-    def prefix_of(job)
-      job.is_a?(Action) ? "[#{job.task.name.tr("\n", " ")}] ".b : ""
+    def prefix_of(activity)
+      activity.is_a?(Action) ? "[#{activity.task.name.tr("\n", " ")}] ".b : ""
     end
 
-    def write_in_lines(job, text)
-      lines = (job.partial_lines ||= {}.compare_by_identity)
+    def write_in_lines(activity, text)
+      lines = (activity.partial_lines ||= {}.compare_by_identity)
       partial = (lines[self] ||= +"".b)
       partial << text.b
       finish = partial.rindex("\n")
-      real_write(partial.slice!(0..finish), job) if finish
+      real_write(partial.slice!(0..finish), activity) if finish
     end
   end
 end

@@ -34,10 +34,10 @@ module Rakuda
       @wanted
     end
 
-    # Whether what the loop and its jobs write is to go through the engine.
-    # @param job [Job, nil] that writes
-    def through_engine?(job)
-      @wanted && @reactor.running? && @reactor.home? && !@top_level && !job&.display_held
+    # Whether what the loop and its activities write is to go through the engine.
+    # @param activity [Activity, nil] that writes
+    def through_engine?(activity)
+      @wanted && @reactor.running? && @reactor.home? && !@top_level && !activity&.display_held
     end
 
     # A task is invoked from the Rakefile's own code: the engine may draw.
@@ -57,27 +57,27 @@ module Rakuda
       @top_level = true
     end
 
-    # A job is about to start a process, or to read from the terminal: waits until the display is gone.
-    # @param job [Job, nil]
-    # @yield afterwards the display may be there again; without a block not before the end of the job
-    def without(job)
-      return (yield if block_given?) if !@wanted || job.nil? || job.display_held || !@reactor.inside?
+    # An activity is about to start a process, or to read from the terminal: waits until the display is gone.
+    # @param activity [Activity, nil]
+    # @yield afterwards the display may be there again; without a block not before the end of the activity
+    def without(activity)
+      return (yield if block_given?) if !@wanted || activity.nil? || activity.display_held || !@reactor.inside?
 
-      hold_for(job)
+      hold_for(activity)
       return unless block_given?
 
       begin
         yield
       ensure
-        end_hold(job)
+        end_hold(activity)
       end
     end
 
-    # A job has ended.
-    def end_hold(job)
-      return unless job.display_held
+    # An activity has ended.
+    def end_hold(activity)
+      return unless activity.display_held
 
-      job.display_held = false
+      activity.display_held = false
       release
     end
 
@@ -136,12 +136,12 @@ module Rakuda
       hold
     end
 
-    def hold_for(job)
+    def hold_for(activity)
       hold = request(Fiber.current)
       @reactor.park
-      job.display_held = true
+      activity.display_held = true
     ensure
-      give_up(hold) unless job.display_held
+      give_up(hold) unless activity.display_held
     end
 
     # The wait was ended by something else.

@@ -17,13 +17,13 @@ module Rakuda
         IO.singleton_class.prepend(Popen)
       end
 
-      # The running job is about to start a process, which has the terminal that Ruby has.
+      # The running activity is about to start a process, which has the terminal that Ruby has.
       # @yield until it has ended; without a block that is not known
       def prepare(&call)
-        return call&.call unless (job = @session.current_job)
+        return call&.call unless (activity = @session.current_activity)
 
-        job.ensure_lease
-        @session.display.without(job, &call)
+        activity.ensure_lease
+        @session.display.without(activity, &call)
       end
     end
 

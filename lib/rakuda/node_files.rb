@@ -46,7 +46,7 @@ module Rakuda
       def want(name)
         return unless (path = path_of(name))
 
-        action = @session.current_job
+        action = @session.current_activity
         return if EXIST.call(path) && !action.shared_files&.key?(path)
 
         share(action, path) if ask("FetchFile", action, path) == Protocol::FileAnswer::HERE
@@ -57,7 +57,7 @@ module Rakuda
       def look(name)
         return unless (path = path_of(name))
 
-        action = @session.current_job
+        action = @session.current_activity
         return if EXIST.call(path) && !action.shared_files&.key?(path)
 
         found = ask("LookForFile", action, path)
@@ -68,7 +68,7 @@ module Rakuda
       def written(name)
         return unless (path = path_of(name))
 
-        action = @session.current_job
+        action = @session.current_activity
         share(action, path)
         @link.send_message("FileWritten", action.number, path.b)
       end
@@ -79,7 +79,7 @@ module Rakuda
       def change(name, target)
         return unless (path = path_of(name))
 
-        action = @session.current_job
+        action = @session.current_activity
         is_here = EXIST.call(path)
         return if is_here && !action.shared_files&.key?(path)
         return if target && !(target = path_of(target))
@@ -115,7 +115,7 @@ module Rakuda
       # What Rakuda keeps in .rakuda is here alone.
       # @return [String, nil] the whole name of a file in the run's folder, when an action of this process's loop names it
       def path_of(name)
-        return unless @session&.current_job.is_a?(Action)
+        return unless @session&.current_activity.is_a?(Action)
         return unless name.is_a?(String) || name.respond_to?(:to_path)
 
         path = File.expand_path(name)
@@ -136,7 +136,7 @@ module Rakuda
         @link.send_message(message, request, action.number, *fields)
         @waiting[request] = Fiber.current
         @reactor.park
-      rescue Exception # rubocop:disable Lint/RescueException -- the Fiber may serve another job when the answer comes
+      rescue Exception # rubocop:disable Lint/RescueException -- the Fiber may serve another activity when the answer comes
         @waiting.delete(request)
         raise
       end

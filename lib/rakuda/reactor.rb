@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# The Fiber scheduler: runs jobs (actions, and questions of the hub) in Fibers of a pool and keeps them from holding up
+# The Fiber scheduler: runs activities (actions, and questions of the hub) in Fibers of a pool and keeps them from holding up
 # one another. It knows Fibers, clocks, IO and directories, and neither tasks nor messages: what comes in on the link
 # is handed to a block.
 #
-# All switches are `transfer`s between the loop's Fiber and the others, so that a Fiber nested in a job (an Enumerator)
+# All switches are `transfer`s between the loop's Fiber and the others, so that a Fiber nested in an activity (an Enumerator)
 # can wait too. The loop waits in one plain read of the link when nothing else can wake it.
 
 require "rakuda/timeouts"
@@ -13,12 +13,12 @@ require "rakuda/deadlock"
 module Rakuda
   # Ruby's Fiber::Scheduler interface over one link.
   class Reactor
-    # The job whose Fiber runs now; nil in the loop itself and outside.
+    # The activity whose Fiber runs now; nil in the loop itself and outside.
     # @return [#directory, nil]
     attr_reader :current
 
     # @param link [Link]
-    # @param directory [WorkingDirectory] told whenever a job is switched to
+    # @param directory [WorkingDirectory] told whenever an activity is switched to
     # @param on_message [Proc] called with the name and fields of every message
     def initialize(link, directory, &on_message)
       @link = link
@@ -28,9 +28,9 @@ module Rakuda
       @thread = Thread.current
       @loop_fiber = nil
       @current = nil
-      @idle = []                                  # Fibers of the pool without a job
-      @ready = []                                 # [Fiber, job, value]: to be switched to
-      @jobs = {}.compare_by_identity              # Fiber that waits => its job
+      @idle = []                                  # Fibers of the pool without an activity
+      @ready = []                                 # [Fiber, activity, value]: to be switched to
+      @activities = {}.compare_by_identity        # Fiber that waits => its activity
       @timers = []                                # [time, Fiber, token, entry of a Timeout or nil], the latest first
       @waits = []                                 # [io, events, Fiber, token]
       @blocked = 0                                # Fibers in `block`
@@ -50,9 +50,9 @@ module Rakuda
       !@current.nil? && Thread.current == @thread && Process.pid == @process
     end
 
-    # @return [Job, nil] the job whose Fiber runs now and is not about to wait
+    # @return [Activity, nil] the activity whose Fiber runs now and is not about to wait
     def computing
-      @current if inside? && !@waiting && !Fiber.current.equal?(@loop_fiber) && !@jobs.key?(Fiber.current)
+      @current if inside? && !@waiting && !Fiber.current.equal?(@loop_fiber) && !@activities.key?(Fiber.current)
     end
 
     # @return [Float] seconds
@@ -90,24 +90,24 @@ module Rakuda
       end
     ensure
       @loop_fiber = outer
-      @current = nil unless outer # also when a signal's exception has come out of a job's Fiber
+      @current = nil unless outer # also when a signal's exception has come out of an activity's Fiber
     end
 
-    # Starts a job in a Fiber of the pool, from the loop.
-    # @param job [#run, #directory] something that runs and raises nothing
-    def start(job)
+    # Starts an activity in a Fiber of the pool, from the loop.
+    # @param activity [#run, #directory] something that runs and raises nothing
+    def start(activity)
       fiber = @idle.pop || new_fiber
-      switch(fiber, job, job)
+      switch(fiber, activity, activity)
     end
 
     # The Fiber waits until `resume` names it. Raises the value when it is an exception.
     def park
       fiber = Fiber.current
-      job = @current
-      job.suspend
-      @jobs[fiber] = job
+      activity = @current
+      activity.suspend
+      @activities[fiber] = activity
       value = @loop_fiber.transfer
-      job.continue
+      activity.continue
       raise value if value.is_a?(Exception)
 
       value
@@ -115,14 +115,14 @@ module Rakuda
 
     # Lets a waiting Fiber go on with a value, at once; only from the loop.
     def resume(fiber, value = nil)
-      job = fiber && @jobs.delete(fiber)
-      switch(fiber, job, value) if job
+      activity = fiber && @activities.delete(fiber)
+      switch(fiber, activity, value) if activity
     end
 
     # Lets a waiting Fiber go on soon; from anywhere in the thread.
     def resume_later(fiber, value = nil)
-      job = @jobs.delete(fiber)
-      @ready << [fiber, job, value] if job
+      activity = @activities.delete(fiber)
+      @ready << [fiber, activity, value] if activity
     end
 
     # Ends the waiting of every Fiber of the pool that waits for something local (no command, no invocation).
@@ -135,16 +135,16 @@ module Rakuda
       end
     end
 
-    # Raises in the job of a task's action, which waits now; a job that does not wait is past the point already.
+    # Raises in the activity of a task's action, which waits now; an activity that does not wait is past the point already.
     def abort(number, exception)
-      fiber, = @jobs.find { |_fiber, job| job.number == number }
+      fiber, = @activities.find { |_fiber, activity| activity.number == number }
       return unless fiber
 
       @tokens.delete(fiber)
       resume_later(fiber, exception)
     end
 
-    # Ends whatever the jobs of a task's action wait for, also what is about to go on, and has them know.
+    # Ends whatever the activities of a task's action wait for, also what is about to go on, and has them know.
     def lose(number, exception)
       @ready.each do |entry|
         next unless entry[1].number == number
@@ -152,33 +152,33 @@ module Rakuda
         entry[1].lost = exception
         entry[2] = exception unless entry[2].equal?(entry[1])
       end
-      @jobs.select { |_fiber, job| job.number == number }.each do |fiber, job|
-        job.lost = exception
+      @activities.select { |_fiber, activity| activity.number == number }.each do |fiber, activity|
+        activity.lost = exception
         @tokens.delete(fiber)
         resume_later(fiber, exception)
       end
     end
 
-    # Ends the local waits of all jobs as soon as the loop comes round; from signal handlers.
+    # Ends the local waits of all activities as soon as the loop comes round; from signal handlers.
     def interrupt_later(exception)
       @interruption = exception
       wake
     end
 
-    # Runs a job in the loop's thread; from another thread.
-    def hand_over(job)
-      @foreign << job
+    # Runs an activity in the loop's thread; from another thread.
+    def hand_over(activity)
+      @foreign << activity
       wake
     end
 
-    # Runs a block in a further Fiber of a job, in the loop's thread; from another thread.
+    # Runs a block in a further Fiber of an activity, in the loop's thread; from another thread.
     # @yield must deal with its own exceptions
-    def hand_over_for(job, &block)
-      @foreign << [job, block]
+    def hand_over_for(activity, &block)
+      @foreign << [activity, block]
       wake
     end
 
-    # The hub says that nothing is left that could wake a job that waits.
+    # The hub says that nothing is left that could wake an activity that waits.
     # @param turn [Integer] of the loop when it was asked
     def nothing_left(turn)
       @deadlock.confirm(turn)
@@ -271,10 +271,10 @@ module Rakuda
       @timers.reject! { |timer| timer[2].equal?(entry) }
     end
 
-    # `Fiber.schedule` inside a job: a further Fiber of the same job.
+    # `Fiber.schedule` inside an activity: a further Fiber of the same activity.
     def fiber(&block)
       here = Fiber.current
-      job = @current
+      activity = @current
       fresh = Fiber.new(blocking: false) do
         begin
           block.call
@@ -283,9 +283,9 @@ module Rakuda
         end
         @loop_fiber.transfer
       end
-      @ready << [here, job, nil]
-      @jobs.delete(fresh)
-      @ready.unshift([fresh, job, nil])
+      @ready << [here, activity, nil]
+      @activities.delete(fresh)
+      @ready.unshift([fresh, activity, nil])
       @loop_fiber.transfer if @current
       fresh
     end
@@ -295,11 +295,11 @@ module Rakuda
     private
 
     def new_fiber
-      Fiber.new(blocking: false) do |job|
+      Fiber.new(blocking: false) do |activity|
         loop do
-          job.run
+          activity.run
           @idle << Fiber.current
-          job = @loop_fiber.transfer
+          activity = @loop_fiber.transfer
         end
       end
     end
@@ -311,10 +311,10 @@ module Rakuda
       end
     end
 
-    def switch(fiber, job, value)
-      @current = job
+    def switch(fiber, activity, value)
+      @current = activity
       @deadlock.turn += 1
-      @directory.enter(job)
+      @directory.enter(activity)
       fiber.transfer(value)
       @current = nil
     end
@@ -326,8 +326,8 @@ module Rakuda
         @interruption = nil
       end
       until @ready.empty?
-        fiber, job, value = @ready.shift
-        switch(fiber, job, value)
+        fiber, activity, value = @ready.shift
+        switch(fiber, activity, value)
         take_foreign unless @foreign.empty?
       end
     end
@@ -424,17 +424,17 @@ module Rakuda
       end
     end
 
-    # The time of a Timeout is up: any wait of its job is ended, or what was about to go on after one.
+    # The time of a Timeout is up: any wait of its activity is ended, or what was about to go on after one.
     # @param entry [Timeouts::Entry]
     def end_wait(entry)
       return if entry.fired
 
       entry.fired = true
-      fiber = @jobs.key?(entry.fiber) ? entry.fiber : @jobs.key(entry.job)
+      fiber = @activities.key?(entry.fiber) ? entry.fiber : @activities.key(entry.activity)
       @tokens.delete(fiber)
       return resume_later(fiber, entry.exception) if fiber
 
-      ready = @ready.find { |_, job, value| job.equal?(entry.job) && !value.equal?(job) }
+      ready = @ready.find { |_, activity, value| activity.equal?(entry.activity) && !value.equal?(activity) }
       ready ? ready[2] = entry.exception : entry.fired = false
     end
   end

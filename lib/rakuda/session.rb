@@ -68,10 +68,10 @@ module Rakuda
       @live = []                           # those that have not ended, in the order of where their plans begin
       @next_invocation = 0
       @actions = @actions_now = @actions_max = 0
-      @broken = @verbose = @nowrite = nil  # the last two: rake's flags as the next job finds them
+      @broken = @verbose = @nowrite = nil  # the last two: rake's flags as the next activity finds them
       @rounds = SyncRounds.new(@link, @reactor)
       @leases = {}                         # number of an action that wants a core => the Fiber that waits
-      @threads = ObjectSpace::WeakMap.new  # thread => the job that made it
+      @threads = ObjectSpace::WeakMap.new  # thread => the activity that made it
       @extended = {}.compare_by_identity   # exceptions whose backtrace has been completed
       @signals = Signals.new(@link, @reactor)
       install_hooks(settings)
@@ -85,15 +85,15 @@ module Rakuda
       return from_elsewhere(task, arguments, base, serially) unless @reactor.home?
       return serially.call if !@reactor.inside? && @reactor.running?
 
-      caller_job = @reactor.current
-      caller_job&.ensure_lease
-      prepare_top_level unless caller_job
+      caller_activity = @reactor.current
+      caller_activity&.ensure_lease
+      prepare_top_level unless caller_activity
       tell_directory
-      @log&.insert_after(caller_job&.number)
+      @log&.insert_after(caller_activity&.number)
       first = @planner.tasks.size
-      waiting = caller_job && waiting_actions(caller_job)
+      waiting = caller_activity && waiting_actions(caller_activity)
       number = plan(task, arguments, base, waiting)
-      number ? wait([number], first, caller_job, waiting) : @log&.print_walk
+      number ? wait([number], first, caller_activity, waiting) : @log&.print_walk
       nil
     end
 
@@ -143,15 +143,15 @@ module Rakuda
       @planner.extend_task(task, names) if @reactor.home?
     end
 
-    # @return [Job, nil] the job whose code is running
-    def current_job
+    # @return [Activity, nil] the activity whose code is running
+    def current_activity
       @reactor.current if @reactor.home?
     end
 
     # @return [Hash{Symbol => Array<Integer>}] device numbers of the action whose code is running, by resource
     def current_devices
-      job = current_job
-      (job.is_a?(Action) && job.devices) || {}
+      activity = current_activity
+      (activity.is_a?(Action) && activity.devices) || {}
     end
 
     # @return [Boolean] whether Ruby's own output goes elsewhere than the engine's
@@ -173,33 +173,33 @@ module Rakuda
       true
     end
 
-    # A job of the pool begins.
-    def begin_job
+    # An activity of the pool begins.
+    def begin_activity
       Rake::FileUtilsExt.verbose_flag = @verbose
       Rake::FileUtilsExt.nowrite_flag = @nowrite
     end
 
     # An action begins; raises what went wrong before it could.
     def begin_action(action)
-      begin_job
+      begin_activity
       early = @failures.take_early(action.number)
       raise early if early
     end
 
-    # A job of the pool has ended.
-    def end_job(job)
-      job.ended = true
+    # An activity of the pool has ended.
+    def end_activity(activity)
+      activity.ended = true
       @verbose = Rake::FileUtilsExt.verbose_flag
       @nowrite = Rake::FileUtilsExt.nowrite_flag
-      @output&.finish(job)
-      @display.end_hold(job)
-      @moved[job.number] = true if tell_directory
+      @output&.finish(activity)
+      @display.end_hold(activity)
+      @moved[activity.number] = true if tell_directory
     end
 
     # An action has ended.
     # @param exception [Exception, nil]
     def end_action(action, exception)
-      end_job(action)
+      end_activity(action)
       @actions_now -= 1
       number = action.number
       if action.lost
@@ -218,7 +218,7 @@ module Rakuda
       end
     end
 
-    # The job waits until its action has a core.
+    # The activity waits until its action has a core.
     def wait_for_lease(action)
       raise action.lost if action.lost
 
@@ -226,21 +226,21 @@ module Rakuda
       @leases[action.number] = Fiber.current
       @reactor.park
       action.leased = true
-    rescue Exception # rubocop:disable Lint/RescueException -- the Fiber may serve another job when the answer comes
+    rescue Exception # rubocop:disable Lint/RescueException -- the Fiber may serve another activity when the answer comes
       @leases.delete(action.number)
       raise
     end
 
-    # An exception that no action raised has come out of a job: it ends the loop.
+    # An exception that no action raised has come out of an activity: it ends the loop.
     def broken(exception)
       @broken ||= exception
     end
 
-    # The opaque task whose own way of invoking runs in the current job.
+    # The opaque task whose own way of invoking runs in the current activity.
     # @return [Rake::Task, nil]
     def opaque_task
-      job = current_job
-      job.task if job.is_a?(Action) && job.opaque
+      activity = current_activity
+      activity.task if activity.is_a?(Action) && activity.opaque
     end
 
     # @return [Rake::InvocationChain] what led to an action's task, without it
@@ -279,22 +279,22 @@ module Rakuda
       @planner.release_tasks
     end
 
-    # Remembers which job a new thread belongs to: an invocation of the thread is one of that job. So is a command, where
-    # the job is a task that a stream joins.
+    # Remembers which activity a new thread belongs to: an invocation of the thread is one of that activity. So is a
+    # command, where the activity is a task that a stream joins.
     def adopt(thread)
-      job = current_job || @threads[Thread.current]
-      return unless job
+      activity = current_activity || @threads[Thread.current]
+      return unless activity
 
-      @threads[thread] = job
-      job.turns ||= [] if job.is_a?(Action) && @application.streams.joins?(job.task)
+      @threads[thread] = activity
+      activity.turns ||= [] if activity.is_a?(Action) && @application.streams.joins?(activity.task)
     end
 
     # @return [Action, nil] whose commands those of the running thread are
     def owner_of_thread
       return if @reactor.home? || !@reactor.at_home? || !@reactor.running?
 
-      job = @threads[Thread.current]
-      job if job && job.turns && job.number_while_running
+      activity = @threads[Thread.current]
+      activity if activity && activity.turns && activity.number_while_running
     end
 
     # In front of Thread#initialize.
@@ -361,7 +361,7 @@ module Rakuda
       raise
     end
 
-    # Relative names of files are looked at where jobs start.
+    # Relative names of files are looked at where activities start.
     # @return [Boolean] whether that has changed
     def tell_directory
       directory = @directory.base
@@ -372,7 +372,7 @@ module Rakuda
       true
     end
 
-    # What the Rakefile's body has set is what jobs begin with.
+    # What the Rakefile's body has set is what activities begin with.
     def prepare_top_level
       @directory.base = Dir.pwd
       @verbose = Rake::FileUtilsExt.verbose_flag
@@ -381,26 +381,26 @@ module Rakuda
 
     # The caller, and those whose actions wait for the invocation that runs it.
     # @return [Planner::Waiting, nil]
-    def waiting_actions(job)
-      number = job.number or return
+    def waiting_actions(activity)
+      number = activity.number or return
       place = (@live.bsearch_index { |one| one.begins > number } || @live.size) - 1
       place -= 1 until place.negative? || number < @live[place].ends
       outer = @live[place].waiting unless place.negative?
       Planner::Waiting.new(number, [number, outer&.least || number].min, outer)
     end
 
-    def wait(numbers, first, caller_job, waiting)
+    def wait(numbers, first, caller_activity, waiting)
       id = @next_invocation
       @next_invocation += 1
-      invocation = Invocation.new(caller_job && Fiber.current, waiting, first, @planner.tasks.size, false)
+      invocation = Invocation.new(caller_activity && Fiber.current, waiting, first, @planner.tasks.size, false)
       @invocations[id] = invocation
       @live.insert(@live.bsearch_index { |one| one.begins > first } || @live.size, invocation)
-      @display.give_back unless caller_job
-      @link.send_message("Invoke", id, numbers, caller_job&.number)
-      caller_job ? park(invocation) : watch(invocation)
+      @display.give_back unless caller_activity
+      @link.send_message("Invoke", id, numbers, caller_activity&.number)
+      caller_activity ? park(invocation) : watch(invocation)
       raise @broken if @broken
 
-      @signals.raise_pending unless caller_job
+      @signals.raise_pending unless caller_activity
       conclude(invocation)
     end
 
@@ -408,7 +408,7 @@ module Rakuda
     def park(invocation)
       @reactor.park
     ensure
-      invocation.fiber = nil # which may serve another job when the invocation ends
+      invocation.fiber = nil # which may serve another activity when the invocation ends
     end
 
     # Runs the loop until an invocation of the Rakefile's own code has ended. However it ends, the display is gone then.
@@ -448,7 +448,7 @@ module Rakuda
       raise exception
     end
 
-    # Another thread invokes: a job of the loop does it, and the thread waits. Without a loop rake does it.
+    # Another thread invokes: an activity of the loop does it, and the thread waits. Without a loop rake does it.
     def from_elsewhere(task, arguments, base, serially)
       return serially.call unless @reactor.running? && @reactor.at_home?
 

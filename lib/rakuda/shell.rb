@@ -7,7 +7,7 @@ require "rakuda/command_options"
 require "rakuda/last_status"
 
 module Rakuda
-  # Commands of the running jobs.
+  # Commands of the running activities.
   class Shell
     # Reasons for which a program is not executed: 0 stands for one that is not found.
     NOT_EXECUTABLE = [0, Errno::ENOENT, Errno::EACCES, Errno::ENOTDIR, Errno::ENOEXEC, Errno::EISDIR, Errno::ELOOP]
@@ -36,7 +36,7 @@ module Rakuda
       @waiting = {}              # number of a command => the Fiber that waits for it
     end
 
-    # @return [Boolean] whether the caller is a job of this process's loop, whose commands the hub starts
+    # @return [Boolean] whether the caller is an activity of this process's loop, whose commands the hub starts
     def here?
       @reactor.inside? && !@reopened && !InheritedState.changed && !@directory.gone?(@reactor.current)
     end
@@ -70,19 +70,19 @@ module Rakuda
     # @return [Boolean, nil] as `system`: true when the status is zero, nil when it could not be started
     def run_line(line, echo)
       $stdout.flush
-      job = @reactor.current
-      in_turn(job) { start_line(job, line, echo) }
+      activity = @reactor.current
+      in_turn(activity) { start_line(activity, line, echo) }
     end
 
-    # Runs a command of another thread in the loop, as one of the job that the thread belongs to. Sets `$?` of the thread.
-    # @param job [Action]
+    # Runs a command of another thread in the loop, as one of the activity that the thread belongs to. Sets `$?` of the thread.
+    # @param activity [Action]
     # @yield in the loop
     # @yieldreturn [Object]
-    # @return [Object] what the block has returned; nil when the loop can start no command for the job any more
-    def for_thread(job)
+    # @return [Object] what the block has returned; nil when the loop can start no command for the activity any more
+    def for_thread(activity)
       answer = Thread::Queue.new
-      @reactor.hand_over_for(job) do
-        result = yield if here? && job.number_while_running
+      @reactor.hand_over_for(activity) do
+        result = yield if here? && activity.number_while_running
         answer << [result, Process.last_status, nil]
       rescue Exception => e # rubocop:disable Lint/RescueException -- belongs to the thread
         answer << [nil, nil, e]
@@ -100,9 +100,9 @@ module Rakuda
     def refuse_local
       return unless @reactor.inside?
 
-      job = @reactor.current
-      what = "needs env: this command cannot be run inside" if job.task_environment
-      what ||= "--enforce memory: this command cannot be held to its task's memory" if job.bounded?
+      activity = @reactor.current
+      what = "needs env: this command cannot be run inside" if activity.task_environment
+      what ||= "--enforce memory: this command cannot be held to its task's memory" if activity.bounded?
       return unless what
 
       raise ConfigurationError, "#{what}: the Rakefile has changed what only Ruby itself can give to its commands (signals " \
@@ -123,8 +123,8 @@ module Rakuda
         return :local
       end
       $stdout.flush
-      job = @reactor.current
-      in_turn(job) { start_words(job, words, changes, fields, echo) }
+      activity = @reactor.current
+      in_turn(activity) { start_words(activity, words, changes, fields, echo) }
     end
 
     # The message CommandEnded has come.
@@ -136,9 +136,9 @@ module Rakuda
     private
 
     # What commands of a task print goes into its stream one after the other, whatever threads they come from.
-    def in_turn(job)
-      job.commanded = true
-      turns = job.turns or return yield
+    def in_turn(activity)
+      activity.commanded = true
+      turns = activity.turns or return yield
       own = Fiber.current
       turns << own
       begin
@@ -151,51 +151,51 @@ module Rakuda
       end
     end
 
-    def start_line(job, line, echo)
-      raise job.lost if job.lost
+    def start_line(activity, line, echo)
+      raise activity.lost if activity.lost
 
       command = @next
       @next += 1
-      inside = job.task_environment
+      inside = activity.task_environment
       if inside
-        options = (base_options(job) || {}).merge(inside.options(*given_to(job)))
-        @link.send_message("StartCommand", command, job.number, line.b, options, echo&.b)
+        options = (base_options(activity) || {}).merge(inside.options(*given_to(activity)))
+        @link.send_message("StartCommand", command, activity.number, line.b, options, echo&.b)
       else
-        @link.send_command_line(command, job.number, line, base_options(job), echo)
+        @link.send_command_line(command, activity.number, line, base_options(activity), echo)
       end
       wait(command)
     end
 
-    def start_words(job, words, changes, fields, echo)
-      raise job.lost if job.lost
+    def start_words(activity, words, changes, fields, echo)
+      raise activity.lost if activity.lost
 
-      fields = (base_options(job) || {}).merge(fields)
+      fields = (base_options(activity) || {}).merge(fields)
       if fields.delete(:alone)
         fields["environment"] = @environment.only(changes || {})
       elsif changes
-        fields["environment"] = @environment.with((job.device_variables || {}).merge(changes))
+        fields["environment"] = @environment.with((activity.device_variables || {}).merge(changes))
       end
-      inside = job.task_environment
-      fields.merge!(inside.options(*given_to(job))) if inside
+      inside = activity.task_environment
+      fields.merge!(inside.options(*given_to(activity))) if inside
       command = @next
       @next += 1
-      @link.send_message("StartCommand", command, job.number, words, fields.empty? ? nil : fields, echo&.b)
+      @link.send_message("StartCommand", command, activity.number, words, fields.empty? ? nil : fields, echo&.b)
       wait(command, fields["redirects"])
     end
 
     # @return [Array(Array<String>, Float)] for containers, which do not have all of ENV: names of variables; and how long
     #   they have to end
-    def given_to(job)
-      application = job.task.application
+    def given_to(activity)
+      application = activity.task.application
       [Configuration.words(application.configuration["PASS_ENV"]), application.grace]
     end
 
-    # The command runs in the job's directory and with ENV as it is now.
-    def base_options(job)
-      directory = @directory.of(job)
-      variables = job.device_variables
+    # The command runs in the activity's directory and with ENV as it is now.
+    def base_options(activity)
+      directory = @directory.of(activity)
+      variables = activity.device_variables
       environment = variables ? @environment.with(variables) : @environment.current
-      gate = job.pass&.take
+      gate = activity.pass&.take
       return nil if environment.zero? && @umask.nil? && directory == @start_directory && gate.nil?
 
       options = {}
@@ -234,15 +234,15 @@ module Rakuda
     # @param redirects [Array, nil] of the command
     def wait(command, redirects = nil)
       @waiting[command] = Fiber.current
-      job = @reactor.current
-      job.began_ns = nil if job.is_a?(Action)
+      activity = @reactor.current
+      activity.began_ns = nil if activity.is_a?(Action)
       status, pid, error = @reactor.park
       LastStatus.set(status, pid)
-      job.leased = false if job.is_a?(Action) # it went with the command
+      activity.leased = false if activity.is_a?(Action) # it went with the command
       error = error&.dup&.force_encoding(Encoding::UTF_8)&.scrub
       bound = error if error&.start_with?(Protocol::BOUND_EXCEEDED)
       fault = error&.start_with?(Protocol::STREAMS_FAILED)
-      job.killed_by = bound || (Shell.signal_in(status) unless fault)
+      activity.killed_by = bound || (Shell.signal_in(status) unless fault)
       return true if status.zero?
       # As the command's own failure, of which rake says no class.
       raise error.delete_prefix(Protocol::STREAMS_FAILED) if fault

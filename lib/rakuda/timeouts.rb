@@ -2,14 +2,14 @@
 
 # `Timeout.timeout` in actions. One that waits is woken by the reactor's timers; one that computes is interrupted here:
 # a thread watches the clock and sends SIGURG (which does nothing elsewhere) to the process, whose handler runs in
-# the Fiber that computes and can tell whether the time is up for its job. It does not know what the jobs do.
+# the Fiber that computes and can tell whether the time is up for its activity. It does not know what the activities do.
 
 module Rakuda
   # The limits that hold now.
   class Timeouts
     # @!attribute fired [Boolean] its exception has been raised, or is about to be
     # @!attribute over [Boolean] its block has ended
-    Entry = Struct.new(:time, :fiber, :job, :exception, :fired, :over)
+    Entry = Struct.new(:time, :fiber, :activity, :exception, :fired, :over)
 
     # Seconds between looks at the clock, and between signals when the time is up.
     PERIOD = 0.05
@@ -30,9 +30,9 @@ module Rakuda
     end
 
     # @return [Entry] to be ended with `remove`
-    def add(time, job, exception)
+    def add(time, activity, exception)
       @watchdog ||= start_watchdog
-      entry = Entry.new(time, Fiber.current, job, exception, false, false)
+      entry = Entry.new(time, Fiber.current, activity, exception, false, false)
       @entries << entry
       @added << entry
       entry
@@ -63,11 +63,11 @@ module Rakuda
 
     # In the signal handler: raises where the time is up, unless the loop sees to it.
     def interrupt
-      job = @reactor.computing or return
+      activity = @reactor.computing or return
       return if caller_locations(2, 1)&.first&.absolute_path&.start_with?(OWN)
 
       now = Reactor.now
-      entry = @entries.find { |one| one.job.equal?(job) && !one.fired && one.time <= now } or return
+      entry = @entries.find { |one| one.activity.equal?(activity) && !one.fired && one.time <= now } or return
       entry.fired = true
       raise entry.exception
     end

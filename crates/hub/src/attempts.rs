@@ -55,6 +55,7 @@ impl Hub {
             }
             AttemptEffect::Refuse { id, command, why } => self.refuse_command(id, command, why),
             AttemptEffect::StageIn { id } => self.stage_inputs(id),
+            AttemptEffect::ReleaseInputs { id } => self.leave_room(id),
             AttemptEffect::Abort { id } => {
                 self.link.push(&HubMessage::AbortAction { task: id.0 });
             }

@@ -77,7 +77,6 @@ impl Hub {
                 let tasks: Vec<_> =
                     tasks.into_iter().map(|task| self.known(task)).collect::<Result<_, _>>()?;
                 let caller = caller.map(|task| self.known(task)).transpose()?;
-                let caller = caller.filter(|id| !self.run.attempts().is_unwinding(*id));
                 self.invoke_located(InvocationId(invocation), tasks, caller);
             }
             FrontMessage::ActionEnded(task, outcome, Text(message), ran) => {
@@ -143,8 +142,9 @@ impl Hub {
         Ok(())
     }
 
-    /// These tasks are wanted now.
+    /// These tasks are wanted now. A caller whose node has been lost waits for nothing any more.
     pub(crate) fn invoke(&mut self, id: InvocationId, tasks: &[TaskId], caller: Option<TaskId>) {
+        let caller = caller.filter(|id| !self.run.attempts().is_unwinding(*id));
         self.progress.start(self.now.time.0);
         self.note_invocation(id, tasks, caller);
         self.want_home(tasks, caller.is_some());

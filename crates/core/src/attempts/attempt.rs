@@ -23,6 +23,8 @@ pub struct Attempt<D, C> {
     pub(super) lease: Lease,
     pub(super) had_lease: bool,
     pub(super) inputs: InputGate,
+    /// What its commands read is brought to its node.
+    pub(super) is_staged: bool,
     /// There is no room on its node for what its commands read.
     pub(super) waits_for_room: bool,
     /// Commands that wait at a gate, in order.
@@ -30,6 +32,8 @@ pub struct Attempt<D, C> {
     /// Commands that run.
     pub(super) commands: u32,
     pub(super) ran_command: bool,
+    /// A command of it is at its node that has not begun, as far as is known.
+    pub(super) sent_ahead: bool,
     /// The command that runs is the only one, and its node gives the core to another one at its end.
     pub(super) frees_core: bool,
     /// The node is asked not to: another command of the action waits for the answer.
@@ -80,6 +84,9 @@ pub struct NextAttempt {
 pub(super) enum Lease {
     /// It was begun early, or has passed its lease on between two commands, and needs none now.
     None,
+    /// Its code waits for it. There is no room for what its commands read, and it stands in line when there is: who
+    /// has the room may be waiting for these cores.
+    Deferred,
     /// It stands in line; `by_code`: its own code waits for that.
     Wanted { by_code: bool },
     /// Its command is at its node, and begins there when a core is free; `by_code`: its code waits for that, too.

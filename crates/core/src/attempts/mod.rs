@@ -88,6 +88,11 @@ pub enum AttemptEffect<C> {
         /// For whose attempt.
         id: TaskId,
     },
+    /// Its commands read nothing while the action waits for an invocation: others may have the room of their inputs.
+    ReleaseInputs {
+        /// Whose.
+        id: TaskId,
+    },
     /// Have the front abort the action. Its end is still expected.
     Abort {
         /// Whose.
@@ -288,10 +293,12 @@ impl<D, C> Attempts<D, C> {
             lease: if leased { Lease::Held } else { Lease::None },
             had_lease: leased,
             inputs: if unstaged { InputGate::Unstaged { before: false } } else { InputGate::Open },
+            is_staged: unstaged,
             waits_for_room: false,
             gated: Vec::new(),
             commands: 0,
             ran_command: false,
+            sent_ahead: false,
             frees_core: false,
             keeps_core: false,
             fate: Fate::Own,
@@ -336,7 +343,10 @@ impl<D, C> Attempts<D, C> {
             attempt.held.extend(leases.claim(ran));
         }
         attempt.held.extend(leases.end(id, true, now));
-        attempt.lease = Lease::None;
+        if matches!(mem::replace(&mut attempt.lease, Lease::None), Lease::Lent(_)) {
+            // The ends of its invocations are nothing to the next attempt.
+            self.callers.retain(|_, caller| *caller != id);
+        }
         self.advance(id, State::Acting);
     }
 
@@ -402,6 +412,8 @@ impl<D, C> Attempts<D, C> {
             State::Acting | State::Aborting => match &mut attempt.lease {
                 Lease::Held | Lease::Lent(_) => out.push(AttemptEffect::Leased { id }),
                 Lease::Wanted { by_code } | Lease::Prepared { by_code } => *by_code = true,
+                Lease::Deferred => {}
+                Lease::None if attempt.waits_for_room => attempt.lease = Lease::Deferred,
                 Lease::None => self.stand_in_line(id, true),
             },
         }
@@ -409,11 +421,13 @@ impl<D, C> Attempts<D, C> {
 
     fn stand_in_line(&mut self, id: TaskId, by_code: bool) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
-        if attempt.lease == Lease::None {
-            attempt.lease = Lease::Wanted { by_code };
-            let leases = &mut self.leases[attempt.node];
-            leases.want(id, attempt.cores, attempt.had_lease);
-        }
+        let by_code = match attempt.lease {
+            Lease::None => by_code,
+            Lease::Deferred => true,
+            Lease::Wanted { .. } | Lease::Prepared { .. } | Lease::Held | Lease::Lent(_) => return,
+        };
+        attempt.lease = Lease::Wanted { by_code };
+        self.leases[attempt.node].want(id, attempt.cores, attempt.had_lease);
     }
 
     /// An action wants a command started. A task without an acting attempt has none that could
@@ -443,6 +457,7 @@ impl<D, C> Attempts<D, C> {
                     self.keep_core(id, out);
                 }
                 Lease::Held | Lease::Lent(_) => self.pass_inputs(id, command, out),
+                Lease::Deferred => attempt.gated.push(command),
                 Lease::None if attempt.waits_for_room => attempt.gated.push(command),
                 Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } => {
                     attempt.gated.push(command);
@@ -508,9 +523,10 @@ impl<D, C> Attempts<D, C> {
             Lease::Held | Lease::Lent(_) => self.release_gated(id, out),
             Lease::None if attempt.gated.is_empty() => {}
             // It has given its cores to others meanwhile.
-            Lease::None => self.stand_in_line(id, false),
+            Lease::None | Lease::Deferred => self.stand_in_line(id, false),
             Lease::Wanted { .. } | Lease::Prepared { .. } => {}
         }
+        self.release_inputs(id, out);
     }
 
     /// There is no room yet for what commands of an attempt read. While it waits others use its
@@ -534,7 +550,11 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.inputs = InputGate::Refused;
         attempt.waits_for_room = false;
+        let is_deferred = attempt.lease == Lease::Deferred;
         self.release_gated(id, out);
+        if is_deferred {
+            self.stand_in_line(id, true);
+        }
     }
 
     fn attempt_mut(&mut self, id: TaskId, number: u32) -> Option<&mut Attempt<D, C>> {
@@ -621,6 +641,7 @@ impl<D, C> Attempts<D, C> {
         }
         let command = attempt.gated.pop()?;
         attempt.lease = Lease::Prepared { by_code: false };
+        attempt.sent_ahead = true;
         Some(command)
     }
 
@@ -637,12 +658,15 @@ impl<D, C> Attempts<D, C> {
         let attempt = attempt.filter(|attempt| attempt.is_acting() && attempt.number == number);
         let by_code = attempt.as_ref().and_then(|attempt| match attempt.lease {
             Lease::Prepared { by_code } => Some(by_code),
-            Lease::None | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => None,
+            Lease::None | Lease::Deferred | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => {
+                None
+            }
         });
         self.leases[node].begun(id, number, by_code.is_some(), now);
         let Some(attempt) = attempt else { return };
         attempt.commands += 1;
         attempt.ran_command = true;
+        attempt.sent_ahead = false;
         let Some(by_code) = by_code else { return };
         attempt.lease = Lease::Held;
         attempt.had_lease = true;
@@ -670,12 +694,15 @@ impl<D, C> Attempts<D, C> {
         let attempt = self.tasks.get_mut(&id);
         let attempt = attempt.filter(|attempt| attempt.is_acting() && attempt.number == number);
         let Some(attempt) = attempt else { return Some(command) };
+        attempt.sent_ahead = false;
         let by_code = match attempt.lease {
             Lease::Prepared { by_code } => {
                 attempt.lease = Lease::None;
                 by_code
             }
-            Lease::None | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => false,
+            Lease::None | Lease::Deferred | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => {
+                false
+            }
         };
         if attempt.starts_no_more() {
             out.push(AttemptEffect::Refuse { id, command, why: Refusal::Aborted });
@@ -734,6 +761,7 @@ impl<D, C> Attempts<D, C> {
             }
         } else {
             match attempt.lease {
+                Lease::Deferred => {}
                 Lease::None if attempt.waits_for_room => {}
                 // Its cores are another one's.
                 Lease::None => self.stand_in_line(id, false),
@@ -746,6 +774,24 @@ impl<D, C> Attempts<D, C> {
         if self.tasks.get(&id).is_some_and(|attempt| attempt.state == State::Aborting) {
             self.advance(id, State::Acting);
             out.push(AttemptEffect::Abort { id });
+        }
+        self.release_inputs(id, out);
+    }
+
+    /// The inputs of an attempt go when its action waits for an invocation, and none of its commands runs or waits:
+    /// what it has invoked may be waiting for their room. They are brought anew for the next command.
+    fn release_inputs(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        let is_idle = attempt.commands == 0 && attempt.gated.is_empty() && !attempt.sent_ahead;
+        let has_some = match attempt.inputs {
+            InputGate::Open | InputGate::Unstaged { before: true } => attempt.is_staged,
+            InputGate::Unstaged { before: false }
+            | InputGate::Pending { .. }
+            | InputGate::Refused => false,
+        };
+        if is_idle && has_some && attempt.is_suspended() {
+            attempt.inputs = InputGate::Unstaged { before: true };
+            out.push(AttemptEffect::ReleaseInputs { id });
         }
     }
 
@@ -764,7 +810,9 @@ impl<D, C> Attempts<D, C> {
         attempt.held.extend(self.leases[attempt.node].end(caller, false, now));
         let before = match attempt.lease {
             Lease::Lent(count) => count,
-            Lease::Wanted { by_code: true } | Lease::Prepared { by_code: true } => {
+            Lease::Deferred
+            | Lease::Wanted { by_code: true }
+            | Lease::Prepared { by_code: true } => {
                 // Its other threads do not wait for a core that it has given up.
                 out.push(AttemptEffect::Leased { id: caller });
                 0
@@ -776,6 +824,7 @@ impl<D, C> Attempts<D, C> {
         };
         attempt.lease = Lease::Lent(before + 1);
         self.release_gated(caller, out);
+        self.release_inputs(caller, out);
     }
 
     /// An invocation is over: the action that has waited for it has its cores again, whatever runs.
@@ -790,7 +839,11 @@ impl<D, C> Attempts<D, C> {
                 self.leases[attempt.node].take_back(caller, attempt.cores, now);
                 self.give_cores_away(caller, now);
             }
-            Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } | Lease::Held => {}
+            Lease::None
+            | Lease::Deferred
+            | Lease::Wanted { .. }
+            | Lease::Prepared { .. }
+            | Lease::Held => {}
         }
     }
 }

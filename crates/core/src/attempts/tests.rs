@@ -59,6 +59,10 @@ fn start(id: u32, command: u32) -> AttemptEffect<u32> {
     AttemptEffect::Start { id: TaskId(id), command, frees_core: false }
 }
 
+fn leased(id: u32) -> AttemptEffect<u32> {
+    AttemptEffect::Leased { id: TaskId(id) }
+}
+
 fn refuse(id: u32, command: u32, why: Refusal) -> AttemptEffect<u32> {
     AttemptEffect::Refuse { id: TaskId(id), command, why }
 }
@@ -132,6 +136,22 @@ fn a_caller_lends_its_cores_and_starts_what_has_waited() {
 }
 
 #[test]
+fn a_caller_that_has_ended_leaves_nothing_to_its_next_attempt() {
+    let mut attempts = nodes(1);
+    let (first, second) = (InvocationId(1), InvocationId(2));
+    begin(&mut attempts, 7, false);
+    attempts.suspend(first, TaskId(7), at(1), &mut Vec::new());
+    attempts.end_action(TaskId(7), None, at(2));
+    attempts.take(TaskId(7));
+    begin(&mut attempts, 7, false);
+    attempts.suspend(second, TaskId(7), at(3), &mut Vec::new());
+    attempts.resume(first, at(4));
+    assert!(attempts.acting(TaskId(7)).unwrap().is_suspended(), "it waits for the second");
+    attempts.resume(second, at(5));
+    assert!(attempts.acting(TaskId(7)).unwrap().holds_lease());
+}
+
+#[test]
 fn inputs_are_staged_once_and_again_when_they_have_changed() {
     let mut attempts = nodes(1);
     begin(&mut attempts, 7, true);
@@ -182,6 +202,101 @@ fn a_command_without_room_for_its_inputs_gives_its_cores_away_until_it_has_it() 
     assert_eq!(does(|out| attempts.grant(at(2), out)), [], "now it stands in line");
     does(|out| attempts.command_ended(TaskId(101), at(3), out));
     assert_eq!(does(|out| attempts.grant(at(3), out)), [start(100, 1), start(100, 3)]);
+}
+
+#[test]
+fn code_that_wants_cores_waits_while_a_command_beside_it_waits_for_room() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 100, true);
+    want(&mut attempts, 100, 1);
+    attempts.inputs_held_up(TaskId(100), 1, at(1));
+    assert_eq!(does(|out| attempts.want_lease(TaskId(100), out)), []);
+    assert_eq!(want(&mut attempts, 100, 2), []);
+    assert_eq!(does(|out| attempts.grant(at(2), out)), [], "who has the room may need the core");
+    assert!(begin(&mut attempts, 101, true), "the core is free");
+    assert_eq!(does(|out| attempts.inputs_ready(TaskId(100), 1, out)), []);
+    assert_eq!(does(|out| attempts.grant(at(3), out)), [], "now it stands in line");
+    attempts.end_action(TaskId(101), None, at(4));
+    let granted = does(|out| attempts.grant(at(4), out));
+    assert_eq!(granted, [leased(100), start(100, 1), start(100, 2)]);
+}
+
+#[test]
+fn code_that_waits_with_a_command_for_room_has_cores_when_the_inputs_cannot_be_had() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 100, true);
+    want(&mut attempts, 100, 1);
+    attempts.inputs_held_up(TaskId(100), 1, at(1));
+    attempts.want_lease(TaskId(100), &mut Vec::new());
+    let refused = [refuse(100, 1, Refusal::Inputs)];
+    assert_eq!(does(|out| attempts.inputs_refused(TaskId(100), 1, out)), refused);
+    assert_eq!(does(|out| attempts.grant(at(2), out)), [leased(100)]);
+}
+
+#[test]
+fn code_that_waits_for_room_goes_on_when_its_action_waits_for_an_invocation() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 100, true);
+    want(&mut attempts, 100, 1);
+    attempts.inputs_held_up(TaskId(100), 1, at(1));
+    attempts.want_lease(TaskId(100), &mut Vec::new());
+    let suspended = does(|out| attempts.suspend(InvocationId(1), TaskId(100), at(2), out));
+    assert_eq!(suspended, [leased(100)]);
+}
+
+#[test]
+fn a_caller_leaves_the_room_of_its_inputs_to_what_it_invokes() {
+    let mut attempts = nodes(1);
+    let (first, second) = (InvocationId(1), InvocationId(2));
+    let release = AttemptEffect::ReleaseInputs { id: TaskId(100) };
+    let stage = AttemptEffect::StageIn { id: TaskId(100) };
+    begin(&mut attempts, 100, true);
+    want(&mut attempts, 100, 1);
+    attempts.inputs_ready(TaskId(100), 1, &mut Vec::new());
+    let suspended = does(|out| attempts.suspend(first, TaskId(100), at(1), out));
+    assert_eq!(suspended, [], "a command reads them");
+    let ended = does(|out| attempts.command_ended(TaskId(100), at(2), out));
+    assert_eq!(ended, from_ref(&release));
+    assert_eq!(want(&mut attempts, 100, 2), from_ref(&stage), "they are brought anew");
+    let suspended = does(|out| attempts.suspend(second, TaskId(100), at(3), out));
+    assert_eq!(suspended, [], "a command waits for them");
+    attempts.resume(first, at(4));
+    attempts.resume(second, at(4));
+    assert_eq!(does(|out| attempts.inputs_ready(TaskId(100), 1, out)), [start(100, 2)]);
+    assert_eq!(does(|out| attempts.command_ended(TaskId(100), at(5), out)), [], "it goes on");
+    let suspended = does(|out| attempts.suspend(first, TaskId(100), at(6), out));
+    assert_eq!(suspended, [release]);
+}
+
+#[test]
+fn a_caller_keeps_inputs_that_a_command_is_to_read_at_its_node_or_that_all_nodes_see() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 100, false);
+    want(&mut attempts, 100, 1);
+    attempts.command_ended(TaskId(100), at(1), &mut Vec::new());
+    assert_eq!(
+        does(|out| attempts.suspend(InvocationId(1), TaskId(100), at(2), out)),
+        [],
+        "nothing was brought"
+    );
+    let mut attempts = looking_ahead();
+    attempts.set_trip(NODE, 20_000_000);
+    for id in 100..103 {
+        begin(&mut attempts, id, id == 100);
+        want(&mut attempts, id, id);
+    }
+    attempts.grant(at(1), &mut Vec::new());
+    attempts.inputs_ready(TaskId(100), 1, &mut Vec::new());
+    attempts.command_ended(TaskId(100), at(2), &mut Vec::new());
+    attempts.grant(at(2), &mut Vec::new());
+    want(&mut attempts, 100, 200);
+    let prepare = AttemptEffect::Prepare { id: TaskId(100), command: 200, freed: 0 };
+    assert_eq!(does(|out| attempts.prepare(|_, _| true, out)), [prepare]);
+    let suspended = does(|out| attempts.suspend(InvocationId(1), TaskId(100), at(3), out));
+    assert_eq!(suspended, [], "one is at its node");
+    does(|out| attempts.command_begun(NODE, TaskId(100), 1, at(4), out));
+    let ended = does(|out| attempts.command_ended(TaskId(100), at(5), out));
+    assert_eq!(ended, [AttemptEffect::ReleaseInputs { id: TaskId(100) }]);
 }
 
 #[test]
@@ -487,17 +602,20 @@ fn random_life(seed: u64) {
     let mut below = |bound: u128| u32::try_from(random.below(bound)).unwrap();
     let looks_ahead = below(2) == 0;
     let mut attempts = if looks_ahead { looking_ahead() } else { nodes(2) };
-    let (mut asked, mut seen) = (0_u32, Vec::new());
-    for step in 1..120_u64 {
+    let (mut asked, mut invocations, mut seen) = (0_u32, 0_u32, Vec::new());
+    // They have their cores whatever runs.
+    let mut resumed = BTreeSet::new();
+    for step in 1..160_u64 {
         let (id, now) = (TaskId(below(6)), at(step));
         let mut out = Effects::new();
-        match below(13) {
+        match below(16) {
             0 | 1 if attempts.get(id).is_none() => {
                 let node = NodeId(below(2));
                 let busy = attempts.all_acting().filter(|(_, one)| one.node() == node).count();
                 // The scheduler starts no more.
                 if busy < 2 || looks_ahead && node == NODE {
                     attempts.begin(id, &next(1, node), 1, now, below(2) == 0, ());
+                    resumed.remove(&id);
                 }
             }
             2..=4 if attempts.acting(id).is_some() => {
@@ -506,6 +624,20 @@ fn random_life(seed: u64) {
             }
             5 => attempts.inputs_ready(id, 1, &mut out),
             12 => attempts.inputs_held_up(id, 1, now),
+            13 => attempts.want_lease(id, &mut out),
+            14 => {
+                invocations += 1;
+                attempts.suspend(InvocationId(invocations), id, now, &mut out);
+            }
+            15 => {
+                let is_suspended =
+                    |(id, one): (TaskId, &Attempt<_, _>)| one.is_suspended().then_some(id);
+                let before: Vec<TaskId> = attempts.all().filter_map(is_suspended).collect();
+                let late = below(8);
+                attempts.resume(InvocationId((invocations + 1).saturating_sub(late)), now);
+                let goes_on = |id: &TaskId| attempts.get(*id).is_some_and(Attempt::holds_lease);
+                resumed.extend(before.into_iter().filter(goes_on));
+            }
             6 => attempts.inputs_changed(id),
             7 => attempts.grant(now, &mut out),
             8 => attempts.command_ended(id, now, &mut out),
@@ -530,7 +662,12 @@ fn random_life(seed: u64) {
         }
         for node in [NODE, OTHER] {
             let leased = attempts.all().filter(|(_, one)| one.node() == node && one.holds_lease());
+            let leased = leased.filter(|(id, _)| !resumed.contains(id));
             assert!(leased.count() <= 2, "seed {seed}, step {step}");
+        }
+        let waits = |one: &Attempt<_, _>| one.waits_for_room() && one.commands == 0;
+        for (id, one) in attempts.all().filter(|(_, one)| waits(one) && !one.is_aborted()) {
+            assert!(!one.holds_lease(), "{id:?} keeps its core, seed {seed}, step {step}");
         }
     }
     let left = attempts.take_all(at(1000));
@@ -657,6 +794,7 @@ impl Far {
                 AttemptEffect::Abort { id } => self.end(id.0),
                 AttemptEffect::Leased { .. }
                 | AttemptEffect::StageIn { .. }
+                | AttemptEffect::ReleaseInputs { .. }
                 | AttemptEffect::Unwind { .. } => {}
             }
         }

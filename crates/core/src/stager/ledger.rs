@@ -5,7 +5,8 @@
 //! elsewhere are *copies*, which count against the node's bound, and go least recently used first.
 //! A copy that a task reads is pinned. A task is let in with all its inputs or not at all, so tasks
 //! that wait for room hold none. A copy that is being brought has its room from the moment its
-//! first reader is let in until it has arrived, or is neither pinned nor on its way any more.
+//! first reader is let in until it has arrived, or is neither pinned nor on its way any more. What a
+//! disk may hold beside that is *astray*: the node is to remove it, as it counts for nothing.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -21,6 +22,12 @@ pub trait FileState: Clone + Eq {
 
     /// Whether who has this has `other`, too.
     fn covers(&self, other: &Self) -> bool;
+
+    /// Whether the task's file itself is in the same state, whatever goes with it.
+    fn is_same_file(&self, other: &Self) -> bool;
+
+    /// Whether the task's file itself is another one than in `earlier`, and no older.
+    fn supersedes(&self, earlier: &Self) -> bool;
 }
 
 /// What a task's inputs mean for its node.
@@ -78,6 +85,8 @@ struct Cache<S> {
     has_more_room: bool,
     /// What each task that was let in reads, of copies and of what is at home here.
     readers: BTreeMap<TaskId, Vec<TaskId>>,
+    /// What may be on the disk, and is no copy any more.
+    astray: Vec<(TaskId, S)>,
 }
 
 impl<S> Default for Cache<S> {
@@ -88,6 +97,7 @@ impl<S> Default for Cache<S> {
             copies: BTreeMap::new(),
             has_more_room: false,
             readers: BTreeMap::new(),
+            astray: Vec::new(),
         }
     }
 }
@@ -97,6 +107,8 @@ struct Copy<S> {
     state: S,
     /// It is there; until then it has its room, and is to be brought.
     is_there: bool,
+    /// What the disk may have in its place until then.
+    in_place: Option<S>,
     pins: u32,
     last_use: u64,
 }
@@ -111,14 +123,24 @@ impl<S> Copy<S> {
 impl<S: FileState> Cache<S> {
     /// Has a copy, or room for one, in place of any other.
     fn insert(&mut self, id: TaskId, state: S, is_there: bool) {
-        self.remove(id);
+        let before = self.take(id).filter(|_| !is_there);
+        let in_place =
+            before.and_then(|copy| if copy.is_there { Some(copy.state) } else { copy.in_place });
         self.used_bytes += state.bytes();
         let reads = |files: &&Vec<TaskId>| files.contains(&id);
         let pins = u32::try_from(self.readers.values().filter(reads).count()).unwrap_or(u32::MAX);
-        self.copies.insert(id, Copy { state, is_there, pins, last_use: 0 });
+        self.copies.insert(id, Copy { state, is_there, in_place, pins, last_use: 0 });
     }
 
+    /// A copy is none any more; what the disk has in its place is astray.
     fn remove(&mut self, id: TaskId) -> Option<Copy<S>> {
+        let mut removed = self.take(id);
+        let in_place = removed.as_mut().and_then(|copy| copy.in_place.take());
+        self.astray.extend(in_place.map(|state| (id, state)));
+        removed
+    }
+
+    fn take(&mut self, id: TaskId) -> Option<Copy<S>> {
         let removed = self.copies.remove(&id);
         self.has_more_room |= removed.is_some();
         self.used_bytes -= removed.as_ref().map_or(0, |copy| copy.state.bytes());
@@ -176,8 +198,8 @@ impl<S: FileState> Ledger<S> {
     pub(super) fn settle(&mut self, id: TaskId, node: NodeId, state: S) -> Vec<(NodeId, S)> {
         let mut stale = Vec::new();
         if let Some(cache) = self.nodes.get_mut(&node) {
-            // It is no copy any more.
-            cache.remove(id);
+            // It is no copy any more, and has replaced what was in its place.
+            cache.take(id);
             cache.has_more_room = true;
         }
         let new = || Entry { state: state.clone(), homes: BTreeSet::new() };
@@ -324,9 +346,34 @@ impl<S: FileState> Ledger<S> {
     pub(super) fn arrived(&mut self, id: TaskId, node: NodeId, state: &S) {
         let cache = self.nodes.entry(node).or_default();
         if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.state == *state) {
-            copy.is_there = true;
+            (copy.is_there, copy.in_place) = (true, None);
             cache.has_more_room |= copy.is_idle();
         }
+    }
+
+    /// The disk of a node may have a file in a state that does not count as a copy: it was brought when another one
+    /// was wanted, or when nobody waited for it any more.
+    pub(super) fn may_have(&mut self, id: TaskId, node: NodeId, state: S) {
+        let cache = self.nodes.entry(node).or_default();
+        match cache.copies.get_mut(&id) {
+            Some(copy) if !copy.is_there => copy.in_place = Some(state),
+            _ => cache.astray.push((id, state)),
+        }
+    }
+
+    /// Nodes whose disks may have what is astray.
+    pub(super) fn nodes_with_strays(&self) -> Vec<NodeId> {
+        let strayed = self.nodes.iter().filter(|(_, cache)| !cache.astray.is_empty());
+        strayed.map(|(node, _)| *node).collect()
+    }
+
+    /// What is astray on a node, to be removed there.
+    pub(super) fn take_strays(&mut self, node: NodeId) -> Vec<(TaskId, S)> {
+        let strays = self.nodes.get_mut(&node).map(|cache| mem::take(&mut cache.astray));
+        let mut strays = strays.unwrap_or_default();
+        // It was made there, or found there, in the meantime.
+        strays.retain(|(id, state)| self.state(*id) != Some(state) || !self.has(*id, node));
+        strays
     }
 
     /// A file is not on its way to a node: unless somebody waits for it, it has no room there.
@@ -368,7 +415,8 @@ impl<S: FileState> Ledger<S> {
         }
         if let Some(cache) = self.nodes.get_mut(&node) {
             for id in cache.copies.keys().copied().collect::<Vec<_>>() {
-                cache.remove(id);
+                let copy = cache.remove(id).filter(|copy| copy.is_there);
+                cache.astray.extend(copy.map(|copy| (id, copy.state)));
             }
         }
     }

@@ -20,6 +20,14 @@ impl FileState for State {
     fn covers(&self, other: &Self) -> bool {
         self.0 == other.0 && (other.1 == 0 || self.1 == other.1)
     }
+
+    fn is_same_file(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    fn supersedes(&self, earlier: &Self) -> bool {
+        self.0 > earlier.0
+    }
 }
 
 /// Of so many bytes, without secondary files.

@@ -11,6 +11,7 @@
 //! Pure: the shell moves and removes files, asks nodes, and says what came of it. Names, paths and
 //! what a state of a file consists of are the shell's.
 
+mod earlier;
 mod homeward;
 mod ledger;
 mod readers;
@@ -26,6 +27,7 @@ mod transfers;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use earlier::{Answer, Counting, Earlier, Expected, Found, Known};
 pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
 
@@ -33,7 +35,7 @@ use crate::ids::{NodeId, TaskId};
 use ledger::Admission;
 use readers::{Reader, Readers};
 use suspicions::{Suspicion, Suspicions};
-use transfers::{Ended, Transfers};
+use transfers::{Ended, Stopped, Transfers};
 
 /// What happened outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,9 @@ pub enum StagerInput<S> {
         files: Vec<TaskId>,
         /// Another command of the attempt runs: what it reads stays until there is room for these, too.
         reads: bool,
+        /// What tasks there read that do not end before this one has begun, since streams join them: all are let in
+        /// together or not at all. The attempt does not wait for these files.
+        beside: Vec<TaskId>,
     },
     /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
     OwnFilesSent {
@@ -215,6 +220,8 @@ pub enum StagerEffect<S> {
         node: NodeId,
         /// Which, each in its state.
         files: Vec<(TaskId, S)>,
+        /// They counted until now: where they are is to be told.
+        counted: bool,
     },
     /// Remove nothing any more: the node is lost, and what is brought there when it is back must
     /// stay. Nothing is to be answered.
@@ -327,8 +334,8 @@ impl<S: FileState> Stager<S> {
         out: &mut Vec<StagerEffect<S>>,
     ) {
         match input {
-            StagerInput::InputsWanted { id, attempt, node, files, reads } => {
-                self.want(Reader { id, attempt, node, reads }, files, out);
+            StagerInput::InputsWanted { id, attempt, node, files, reads, beside } => {
+                self.want(Reader { id, attempt, node, reads }, files, beside, out);
             }
             StagerInput::OwnFilesSent { id, count } => {
                 self.readers.own_files(id, count);
@@ -370,6 +377,7 @@ impl<S: FileState> Stager<S> {
         }
         if self.losing == 0 {
             self.settle_suspicions(out);
+            self.remove_strays(&is_there, out);
             self.start(&is_there, out);
         }
         for node in self.readers.nodes_in_line() {
@@ -379,7 +387,13 @@ impl<S: FileState> Stager<S> {
         }
     }
 
-    fn want(&mut self, reader: Reader, mut files: Vec<TaskId>, out: &mut Vec<StagerEffect<S>>) {
+    fn want(
+        &mut self,
+        reader: Reader,
+        mut files: Vec<TaskId>,
+        beside: Vec<TaskId>,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
         let Reader { id, attempt, node, reads } = reader;
         files.retain(|file| self.ledger.state(*file).is_some());
         if node == self.home {
@@ -395,7 +409,11 @@ impl<S: FileState> Stager<S> {
         }
         files.sort_unstable();
         files.dedup();
-        match self.ledger.admit(node, id, &files) {
+        let mut all = files.clone();
+        all.extend(beside.into_iter().filter(|file| self.ledger.state(*file).is_some()));
+        all.sort_unstable();
+        all.dedup();
+        match self.ledger.admit(node, id, &all) {
             Admission::Granted { missing, evicted, needless } => {
                 self.give_up(&needless, node);
                 self.remove(node, evicted, out);
@@ -429,7 +447,8 @@ impl<S: FileState> Stager<S> {
             self.transfers.want(*file, reader.node, &self.ledger);
         }
         let Reader { id, attempt, node, .. } = reader;
-        self.readers.admit(reader, files, missing);
+        let own = missing.into_iter().filter(|file| files.contains(file)).collect();
+        self.readers.admit(reader, files, own);
         out.push(StagerEffect::Admitted { id, attempt, node });
     }
 
@@ -449,9 +468,33 @@ impl<S: FileState> Stager<S> {
     }
 
     fn remove(&mut self, node: NodeId, files: Vec<(TaskId, S)>, out: &mut Vec<StagerEffect<S>>) {
+        self.begin_removal(node, files, true, out);
+    }
+
+    fn begin_removal(
+        &mut self,
+        node: NodeId,
+        files: Vec<(TaskId, S)>,
+        counted: bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
         if !files.is_empty() {
-            let removal = self.transfers.removing(node);
-            out.push(StagerEffect::Remove { removal, node, files });
+            let removal = self.transfers.removing(node, files.clone());
+            out.push(StagerEffect::Remove { removal, node, files, counted });
+        }
+    }
+
+    /// Has nodes remove what their disks may have and the books have not.
+    fn remove_strays(
+        &mut self,
+        is_there: &impl Fn(NodeId) -> bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
+        for node in self.ledger.nodes_with_strays() {
+            if is_there(node) {
+                let files = self.ledger.take_strays(node);
+                self.begin_removal(node, files, false, out);
+            }
         }
     }
 
@@ -467,6 +510,8 @@ impl<S: FileState> Stager<S> {
         for (other, stale) in self.ledger.settle(file, node, state) {
             if is_there(other) {
                 self.remove(other, [(file, stale)].into(), out);
+            } else {
+                self.ledger.may_have(file, other, stale);
             }
         }
         if changes {
@@ -493,6 +538,9 @@ impl<S: FileState> Stager<S> {
         match result {
             Ok(()) => {
                 let counts = self.take_in(file, to, &state);
+                if !counts && to != self.home {
+                    self.ledger.may_have(file, to, state.clone());
+                }
                 out.push(StagerEffect::Arrived { transfer, file, from, to, moved: state, counts });
                 self.arrived(file, to, counts, out);
             }
@@ -617,8 +665,14 @@ impl<S: FileState> Stager<S> {
 
     fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
         self.losing += 1;
-        self.transfers.lose(node, out);
+        let Stopped { moved, kept } = self.transfers.lose(node, out);
+        for (file, to, state) in moved.into_iter().filter(|(_, to, _)| *to != self.home) {
+            self.ledger.may_have(file, to, state);
+        }
         self.readers.lose(node);
         self.ledger.empty_hands(node);
+        for (file, state) in kept {
+            self.ledger.may_have(file, node, state);
+        }
     }
 }

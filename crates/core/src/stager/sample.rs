@@ -14,4 +14,12 @@ impl FileState for State {
     fn covers(&self, other: &Self) -> bool {
         self == other
     }
+
+    fn is_same_file(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    fn supersedes(&self, earlier: &Self) -> bool {
+        self != earlier && self.0 >= earlier.0
+    }
 }

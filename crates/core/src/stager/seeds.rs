@@ -52,6 +52,12 @@ struct Removal {
     files: Vec<(TaskId, State)>,
 }
 
+/// What tasks that streams join to this one read.
+fn read_beside(id: TaskId) -> Vec<TaskId> {
+    let file = TaskId(id.0 / 7 % FILES);
+    if id.0.is_multiple_of(7) { [file].into() } else { Vec::new() }
+}
+
 struct World {
     stager: Stager<State>,
     there: BTreeSet<NodeId>,
@@ -61,6 +67,8 @@ struct World {
     removals: Vec<Removal>,
     asked: BTreeSet<NodeId>,
     coming_home: BTreeSet<TaskId>,
+    /// Which versions were made where: these stay, and take no room.
+    made: BTreeSet<(NodeId, u32)>,
     versions: u32,
     next_task: u32,
     /// What happened, for who reads a failure.
@@ -81,6 +89,7 @@ impl World {
             removals: Vec::new(),
             asked: BTreeSet::new(),
             coming_home: BTreeSet::new(),
+            made: BTreeSet::new(),
             versions: 0,
             next_task: 100,
             ended: BTreeMap::new(),
@@ -136,7 +145,15 @@ impl World {
             StagerEffect::AskAgain { id, attempt, node } => {
                 match self.tasks.get(&id).map(|task| (task.files.clone(), task.reads.is_some())) {
                     Some((files, reads)) => {
-                        self.handle(StagerInput::InputsWanted { id, attempt, node, files, reads });
+                        let beside = read_beside(id);
+                        self.handle(StagerInput::InputsWanted {
+                            id,
+                            attempt,
+                            node,
+                            files,
+                            reads,
+                            beside,
+                        });
                     }
                     None => self.handle(StagerInput::Released { id, node }),
                 }
@@ -154,11 +171,16 @@ impl World {
                 }
             }
             StagerEffect::Cancel { transfer } => {
-                let before = self.transfers.len();
-                self.transfers.retain(|it| it.number != transfer);
-                assert_eq!(self.transfers.len() + 1, before, "what is cancelled is under way");
+                let at = self.transfers.iter().position(|it| it.number == transfer);
+                let it = self.transfers.remove(at.expect("what is cancelled is under way"));
+                let is_made = self.stager.ledger().is_home(it.file, it.to);
+                let is_whole = self.disks[&it.from].get(&it.file) == Some(&it.state);
+                if transfer.is_multiple_of(2) && it.to != HOME && is_whole && !is_made {
+                    // All of it was there before that was heard.
+                    self.disks.get_mut(&it.to).expect("all have").insert(it.file, it.state);
+                }
             }
-            StagerEffect::Remove { removal, node, files } => {
+            StagerEffect::Remove { removal, node, files, .. } => {
                 for (file, state) in &files {
                     let reads = |task: &Task| task.node == node && task.is_reading(*file);
                     let is_now = self.stager.ledger().state(*file) == Some(state);
@@ -214,6 +236,7 @@ impl World {
     fn make(&mut self, file: TaskId, node: NodeId, bytes: u64) {
         self.versions += 1;
         let state = State(self.versions, bytes);
+        self.made.insert((node, self.versions));
         self.disks.get_mut(&node).expect("all have disks").insert(file, state);
         self.handle(StagerInput::Settled { file, node, state });
     }
@@ -227,7 +250,8 @@ impl World {
         let reads = before.is_some();
         let task = Task { node, files: files.clone(), own: 0, since, waits: true, reads: before };
         self.tasks.insert(id, task);
-        self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads });
+        let beside = read_beside(id);
+        self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads, beside });
     }
 
     fn lose(&mut self, id: NodeId) {
@@ -377,6 +401,8 @@ impl World {
 
     /// All that is under way ends well; nobody waits any more then.
     fn come_to_rest(&mut self) {
+        // A node that has come is known to be there when something is told.
+        self.handle(StagerInput::Removed { removal: 0 });
         for _ in 0..10_000 {
             while !self.transfers.is_empty() {
                 self.finish_transfer(0, 7);
@@ -407,6 +433,11 @@ impl World {
         for node in NODES {
             let (_, held) = self.stager.ledger().cached_bytes(node);
             assert_eq!(held, 0, "nobody reads: {:?}", self.stager.ledger());
+        }
+        for node in &self.there {
+            let is_copy = |is: &&State| !self.made.contains(&(*node, is.0));
+            let bytes: u64 = self.disks[node].values().filter(is_copy).map(|is| is.1).sum();
+            assert!(bytes <= LIMIT, "{node:?} has {bytes} of {LIMIT}: {:?}", self.stager);
         }
     }
 }

@@ -33,14 +33,33 @@ impl Bed {
         out
     }
 
+    /// The same while `NODE` is not there.
+    fn tell_without(&mut self, input: StagerInput<State>) -> Vec<Effect> {
+        let mut out = Vec::new();
+        self.0.handle(input, |node| node != NODE, &mut out);
+        out
+    }
+
+    fn lose(&mut self) -> Vec<Effect> {
+        let mut out = self.tell_without(StagerInput::NodeLost { id: NODE });
+        out.extend(self.tell_without(StagerInput::LossTold { id: NODE }));
+        out
+    }
+
     fn settled(&mut self, file: u32, node: NodeId, state: State) -> Vec<Effect> {
         self.tell(StagerInput::Settled { file: TaskId(file), node, state })
     }
 
     /// A command of task `id` wants these on `NODE`, and has written nothing itself.
     fn wants(&mut self, id: u32, files: &[u32], reads: bool) -> Vec<Effect> {
-        let (id, files) = (TaskId(id), files.iter().map(|file| TaskId(*file)).collect());
-        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads };
+        self.wants_beside(id, files, reads, &[])
+    }
+
+    /// The same of one that streams join to others, which read `beside`.
+    fn wants_beside(&mut self, id: u32, files: &[u32], reads: bool, beside: &[u32]) -> Vec<Effect> {
+        let tasks = |ids: &[u32]| ids.iter().map(|id| TaskId(*id)).collect();
+        let (id, files, beside) = (TaskId(id), tasks(files), tasks(beside));
+        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads, beside };
         let mut out = self.tell(wanted);
         if out.contains(&Effect::Admitted { id, attempt: 1, node: NODE }) {
             out.extend(self.tell(StagerInput::OwnFilesSent { id, count: 0 }));
@@ -83,6 +102,10 @@ fn no_room(id: u32) -> Effect {
     Effect::NoRoom { id: TaskId(id), attempt: 1 }
 }
 
+fn removes(removal: u32, node: NodeId, files: Vec<(TaskId, State)>, counted: bool) -> Effect {
+    Effect::Remove { removal, node, files, counted }
+}
+
 #[test]
 fn what_was_given_up_on_its_way_has_its_room_until_it_has_come() {
     let mut bed = Bed::new();
@@ -92,7 +115,7 @@ fn what_was_given_up_on_its_way_has_its_room_until_it_has_come() {
     assert!(bed.moved(1).contains(&ask_again(11)), "a copy that nobody reads may go");
     let admitted = bed.wants(11, &[2], false);
     let evicted = [(TaskId(0), State(1, 20))].into();
-    assert!(admitted.contains(&Effect::Remove { removal: 1, node: NODE, files: evicted }));
+    assert!(admitted.contains(&removes(1, NODE, evicted, true)));
     assert_eq!(moves(&admitted), [], "not before that is done");
     assert_eq!(moves(&bed.tell(StagerInput::Removed { removal: 1 })), [(3, 2)]);
 }
@@ -113,6 +136,32 @@ fn two_that_want_more_do_not_wait_for_one_another() {
     assert_eq!(ended, [ask_again(10)]);
     let admitted = bed.wants(10, &[0, 2], false);
     assert!(admitted.contains(&Effect::Admitted { id: TaskId(10), attempt: 1, node: NODE }));
+}
+
+#[test]
+fn tasks_that_streams_join_are_let_in_together() {
+    let mut bed = Bed::new();
+    let wanted = bed.wants_beside(10, &[0], false, &[1]);
+    assert_eq!(moves(&wanted), [(1, 0), (2, 1)], "what the other one reads is brought, too");
+    assert!(bed.moved(1).contains(&there(10)), "it does not wait for that");
+    assert_eq!(bed.wants_beside(20, &[2], false, &[3]), [no_room(20)], "nor is 2 alone let in");
+    let wanted = bed.wants_beside(11, &[1], false, &[0]);
+    assert!(wanted.contains(&Effect::Admitted { id: TaskId(11), attempt: 1, node: NODE }));
+    bed.released(10);
+    assert!(bed.moved(2).contains(&there(11)));
+    assert_eq!(bed.wants_beside(20, &[2], false, &[3]), [no_room(20)], "11 reads what 10 read");
+    assert_eq!(bed.released(11), [ask_again(20)]);
+    assert_eq!(moves(&bed.wants_beside(20, &[2], false, &[3])), [], "others are removed first");
+}
+
+#[test]
+fn what_does_not_fit_beside_what_others_read_at_the_same_time_is_too_large() {
+    let mut bed = Bed::new();
+    let wanted = bed.wants_beside(10, &[0, 1], false, &[1, 2]);
+    let (id, attempt, node) = (TaskId(10), 1, NODE);
+    let (needed_bytes, limit_bytes) = (60, 50);
+    let too_large = Effect::TooLarge { id, attempt, node, needed_bytes, limit_bytes };
+    assert_eq!(wanted, [too_large]);
 }
 
 #[test]
@@ -182,7 +231,7 @@ fn nothing_begins_between_a_loss_and_its_being_told() {
 }
 
 #[test]
-fn a_node_that_is_lost_removes_nothing_any_more_and_takes_what_is_brought_when_it_is_back() {
+fn a_node_that_is_lost_removes_nothing_any_more_and_does_when_it_is_back() {
     let mut bed = Bed::new();
     bed.wants(10, &[0, 1], false);
     bed.moved(1);
@@ -190,11 +239,77 @@ fn a_node_that_is_lost_removes_nothing_any_more_and_takes_what_is_brought_when_i
     bed.released(10);
     let admitted = bed.wants(11, &[2], false);
     assert!(admitted.iter().any(|effect| matches!(effect, Effect::Remove { removal: 1, .. })));
-    let lost = bed.tell(StagerInput::NodeLost { id: NODE });
-    assert_eq!(lost, [Effect::StopRemoval { removal: 1 }]);
-    bed.tell(StagerInput::LossTold { id: NODE });
-    assert_eq!(moves(&bed.wants(12, &[0], false)), [(3, 0)], "it does not wait for the removal");
+    assert_eq!(bed.lose(), [Effect::StopRemoval { removal: 1 }]);
+    let wanted = bed.wants(12, &[0], false);
+    let files = [(TaskId(0), State(1, 20))].into();
+    assert!(wanted.contains(&removes(2, NODE, files, false)), "the scheduler knows of it");
+    assert_eq!(moves(&wanted), []);
     assert_eq!(bed.tell(StagerInput::Removed { removal: 1 }), [], "told late");
+    assert_eq!(moves(&bed.tell(StagerInput::Removed { removal: 2 })), [(3, 0)]);
+}
+
+#[test]
+fn what_may_have_come_to_a_node_when_it_was_lost_is_removed_there() {
+    let mut bed = Bed::new();
+    bed.wants(10, &[0, 1], false);
+    bed.moved(1);
+    let (one, two) = ((TaskId(0), State(1, 20)), (TaskId(1), State(1, 20)));
+    assert_eq!(bed.lose(), [Effect::Cancel { transfer: 2 }]);
+    assert_eq!(bed.released(99), [removes(1, NODE, [two].into(), false)]);
+    bed.tell(StagerInput::Removed { removal: 1 });
+    bed.lose();
+    assert_eq!(bed.tell_without(StagerInput::NodeGivenUp { id: NODE }), []);
+    assert_eq!(bed.released(99), [removes(2, NODE, [one].into(), false)], "it counts no more");
+    assert_eq!(bed.released(99), [], "once");
+}
+
+#[test]
+fn what_is_replaced_before_its_successor_has_come_is_removed() {
+    let mut bed = Bed::new();
+    bed.wants(10, &[0], false);
+    bed.moved(1);
+    bed.settled(0, HOME, State(2, 20));
+    assert_eq!(moves(&bed.wants(11, &[0], false)), [(2, 0)], "another one reads the old state");
+    assert_eq!(bed.released(11), [], "it is on its way");
+    bed.failed(2);
+    let ended = bed.released(10);
+    assert_eq!(ended, [removes(1, NODE, [(TaskId(0), State(1, 20))].into(), false)]);
+}
+
+#[test]
+fn what_comes_when_another_state_counts_is_removed_unless_it_is_replaced() {
+    let mut bed = Bed::new();
+    bed.wants(10, &[0], false);
+    let changed = bed.settled(0, HOME, State(2, 20));
+    assert_eq!(changed, [no_room(10), ask_again(10)]);
+    bed.released(10);
+    let came = bed.moved(1);
+    assert!(came.contains(&removes(1, NODE, [(TaskId(0), State(1, 20))].into(), false)));
+}
+
+#[test]
+fn a_copy_of_another_state_on_a_node_that_is_away_is_removed_when_it_is_back() {
+    let mut bed = Bed::new();
+    bed.wants(10, &[0], false);
+    bed.moved(1);
+    bed.lose();
+    let settled = StagerInput::Settled { file: TaskId(0), node: HOME, state: State(2, 20) };
+    assert_eq!(bed.tell_without(settled), []);
+    let files = [(TaskId(0), State(1, 20))].into();
+    assert_eq!(bed.released(99), [removes(1, NODE, files, false)]);
+}
+
+#[test]
+fn what_is_found_or_made_again_where_it_was_astray_stays() {
+    let mut bed = Bed::new();
+    bed.wants(10, &[0, 1], false);
+    bed.moved(1);
+    bed.moved(2);
+    bed.lose();
+    bed.tell_without(StagerInput::NodeGivenUp { id: NODE });
+    bed.0.found_copy(TaskId(0), NODE);
+    let settled = StagerInput::Settled { file: TaskId(1), node: NODE, state: State(1, 20) };
+    assert_eq!(bed.tell(settled), []);
 }
 
 #[test]

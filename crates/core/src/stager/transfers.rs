@@ -30,6 +30,21 @@ struct Running {
     from: NodeId,
 }
 
+#[derive(Debug)]
+struct Removal<S> {
+    node: NodeId,
+    files: Vec<(TaskId, S)>,
+}
+
+/// What disks may have when transfers and removals have been stopped.
+#[derive(Debug)]
+pub(super) struct Stopped<S> {
+    /// Files that were on their way, and where to: some of them may have arrived.
+    pub moved: Vec<(TaskId, NodeId, S)>,
+    /// Files that were to be removed from the node.
+    pub kept: Vec<(TaskId, S)>,
+}
+
 /// A transfer that has ended, well or not.
 #[derive(Debug)]
 pub(super) struct Ended<S> {
@@ -51,8 +66,8 @@ pub(super) struct Transfers<S> {
     count: u32,
     /// How many are under way from and to each node.
     under_way: BTreeMap<NodeId, u32>,
-    /// By number: on which node each removal is under way.
-    removals: BTreeMap<u32, NodeId>,
+    /// By number: on which node each removal is under way, and of what.
+    removals: BTreeMap<u32, Removal<S>>,
     /// Removals so far.
     removal_count: u32,
 }
@@ -94,7 +109,7 @@ impl<S: FileState> Transfers<S> {
 
     /// Whether a transfer to a node may begin now.
     pub fn may_begin(&self, to: NodeId) -> bool {
-        self.has_capacity(to) && !self.removals.values().any(|node| *node == to)
+        self.has_capacity(to) && !self.removals.values().any(|removal| removal.node == to)
     }
 
     fn has_capacity(&self, node: NodeId) -> bool {
@@ -182,9 +197,9 @@ impl<S: FileState> Transfers<S> {
     }
 
     /// Copies are being removed from a node: the number of that.
-    pub fn removing(&mut self, node: NodeId) -> u32 {
+    pub fn removing(&mut self, node: NodeId, files: Vec<(TaskId, S)>) -> u32 {
         self.removal_count += 1;
-        self.removals.insert(self.removal_count, node);
+        self.removals.insert(self.removal_count, Removal { node, files });
         self.removal_count
     }
 
@@ -193,23 +208,28 @@ impl<S: FileState> Transfers<S> {
     }
 
     /// A node is gone: nothing comes to it any more, and what came from it is to come from elsewhere.
-    pub fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
+    pub fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) -> Stopped<S> {
+        let mut stopped = Stopped { moved: Vec::new(), kept: Vec::new() };
         let is_its = |(_, to): &(TaskId, NodeId), transfer: &Transfer<S>| {
             *to == node || transfer.running.is_some_and(|running| running.from == node)
         };
         let its = self.wanted.iter().filter(|(key, transfer)| is_its(key, transfer));
         for (file, to) in its.map(|(key, _)| *key).collect::<Vec<_>>() {
-            out.extend(self.stop(file, to).map(|transfer| StagerEffect::Cancel { transfer }));
+            let number = self.stop(file, to);
+            out.extend(number.map(|transfer| StagerEffect::Cancel { transfer }));
             if let Some(transfer) = self.wanted.get_mut(&(file, to)) {
+                stopped.moved.extend(number.map(|_| (file, to, transfer.state.clone())));
                 transfer.reason = "keep the connection: the node was lost".into();
             }
         }
         self.wanted.retain(|(_, to), _| *to != node);
-        let on_it = self.removals.iter().filter(|(_, on)| **on == node);
-        for removal in on_it.map(|(removal, _)| *removal).collect::<Vec<_>>() {
-            self.removals.remove(&removal);
-            out.push(StagerEffect::StopRemoval { removal });
+        let on_it = self.removals.iter().filter(|(_, removal)| removal.node == node);
+        for number in on_it.map(|(number, _)| *number).collect::<Vec<_>>() {
+            let removal = self.removals.remove(&number);
+            stopped.kept.extend(removal.into_iter().flat_map(|removal| removal.files));
+            out.push(StagerEffect::StopRemoval { removal: number });
         }
+        stopped
     }
 
     /// Takes one from those that are under way; its number.

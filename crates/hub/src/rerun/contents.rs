@@ -47,7 +47,7 @@ pub enum Digest {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A job has come in, or one is done.
+    /// A file has come in, or one is done.
     changed: Condvar,
     /// One is done: for the hub's loop.
     done: tokio::sync::Notify,
@@ -55,8 +55,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    jobs: VecDeque<(PathBuf, Key)>,
-    /// Keys in `jobs`, and of those being read.
+    queue: VecDeque<(PathBuf, Key)>,
+    /// Keys in `queue`, and of those being read.
     open: BTreeSet<Key>,
     /// None: it could not be read.
     digests: BTreeMap<Key, Option<String>>,
@@ -84,7 +84,7 @@ impl Contents {
         if state.digests.contains_key(&key) || !state.open.insert(key) {
             return;
         }
-        state.jobs.push_back((path.to_path_buf(), key));
+        state.queue.push_back((path.to_path_buf(), key));
         drop(state);
         if self.threads < THREADS_MAX {
             self.threads += 1;
@@ -131,7 +131,7 @@ fn by_size_and_time(identity: &FileIdentity) -> String {
 fn work(shared: &Shared) {
     let mut state = shared.state();
     loop {
-        let Some((path, key)) = state.jobs.pop_front() else {
+        let Some((path, key)) = state.queue.pop_front() else {
             state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             continue;
         };

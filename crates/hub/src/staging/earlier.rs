@@ -1,11 +1,12 @@
 //! Nodes that come and go: what they have of earlier runs, or of this one, is asked before they
-//! take tasks, and counts only when it is as it was.
+//! take tasks. What they are asked, and what of the answer counts, `rakuda_core::stager` decides.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::stager::StagerInput;
-use rakuda_core::{Event, Fact, NodeId, NodeState, Places, TaskId, TaskState};
+use rakuda_core::stager::{Answer, Found, StagerInput};
+use rakuda_core::{Event, Fact, NodeId, NodeState, Places, TaskId};
 use rakuda_proto::cluster::NodeFacts;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::FileIdentity;
@@ -29,47 +30,21 @@ impl Hub {
             bytes => bytes,
         };
         staging.stager.set_limit(id, limit);
-        let files = self.files_expected_on(id);
+        let (node, names) = (&self.agents.node(id).name.0, &self.names);
+        let name = |file| names.name(file).to_vec();
+        let files = staging.memory.earlier.ask(id, node, staging.stager.ledger(), name);
         if files.is_empty() {
             return false;
         }
         let mut paths = Vec::new();
         for file in &files {
-            let here = named(&self.settings.directory, &file.name);
+            let here = named(&self.settings.directory, &file.file);
             paths.push(self.path_on(id, &here));
             let secondary = file.state.secondary.iter();
             paths.extend(secondary.map(|(name, _)| self.path_on(id, &beside(&here, name))));
         }
-        if let Some(staging) = &mut self.staging {
-            staging.memory.asked.insert(id);
-        }
         self.ask_about_holdings(id, files, paths);
         true
-    }
-
-    /// What a node should have: by earlier runs, and by this one.
-    fn files_expected_on(&self, id: NodeId) -> Vec<HeldFile> {
-        let Some(staging) = &self.staging else { return Vec::new() };
-        let ledger = staging.stager.ledger();
-        let held = |(file, state): (TaskId, &State)| HeldFile {
-            name: self.names.name(file).to_vec(),
-            id: Some(file),
-            state: state.clone(),
-            copy: !ledger.is_home(file, id),
-        };
-        let mut files: Vec<HeldFile> = ledger.files_on(id).map(held).collect();
-        if staging.joined.contains(&id) {
-            return files;
-        }
-        let node = &self.agents.node(id).name.0;
-        for (name, known) in &staging.memory.known {
-            let copy = !known.homes.contains(node);
-            if !copy || known.copies.contains(node) {
-                let state = known.state.clone();
-                files.push(HeldFile { name: name.clone(), id: None, state, copy });
-            }
-        }
-        files
     }
 
     /// A node has said what of its files is there.
@@ -79,82 +54,48 @@ impl Hub {
         files: Vec<HeldFile>,
         found: &[Option<FileIdentity>],
     ) {
-        let joined_before =
-            self.staging.as_ref().is_some_and(|staging| staging.joined.contains(&id));
-        let mut there = Vec::new();
         let mut found = found.iter().map(|found| found.as_ref().map(version_in));
-        for file in files {
+        let whole = |file: HeldFile| {
             let mut is = |version| found.next().flatten() == Some(version);
             // All answers are taken, also when the first is no.
             let mut is_whole = is(file.state.version);
             for (_, version) in file.state.secondary.iter() {
                 is_whole &= is(*version);
             }
-            if is_whole {
-                there.push(file);
-            } else {
-                self.forget_held(id, &file);
+            (file, is_whole)
+        };
+        let files = files.into_iter().map(whole).collect();
+        let Some(staging) = &mut self.staging else { return };
+        let Answer { gone, found } = staging.memory.earlier.answered(id, files);
+        for task in gone {
+            if let Some(staging) = &mut self.staging {
+                staging.stager.forget(task, id);
             }
+            self.tell_places(task);
         }
-        if let Some(staging) = &mut self.staging {
-            staging.memory.asked.remove(&id);
-        }
-        if !joined_before {
-            for file in there {
-                self.confirm(id, file);
-            }
+        for found in found {
+            self.use_earlier(&found);
         }
         // The scheduler knows by now what is not there any more: the rest need not be made again.
         self.join_node(id, true);
         self.check_held_invocation();
     }
 
-    fn task_of(&self, file: &HeldFile) -> Option<TaskId> {
-        let by_name = || self.staging.as_ref()?.memory.tasks.get(&file.name).copied();
-        file.id.or_else(by_name)
-    }
-
-    fn forget_held(&mut self, node: NodeId, file: &HeldFile) {
-        let Some(task) = self.task_of(file) else { return };
-        if let Some(staging) = &mut self.staging {
-            staging.stager.forget(task, node);
-        }
-        self.tell_places(task);
-    }
-
     /// A file of an earlier run is still where it was.
-    fn confirm(&mut self, node: NodeId, file: HeldFile) {
-        let task = self.task_of(&file);
-        let Some(staging) = &mut self.staging else { return };
-        match task {
-            Some(id) => self.use_earlier(id, node, &file.state, file.copy),
-            None => {
-                staging.memory.confirmed.entry(file.name).or_default().push((node, file.copy));
-            }
-        }
-    }
-
-    /// What is here, and what is there of an earlier run: the younger one counts.
-    fn use_earlier(&mut self, id: TaskId, node: NodeId, state: &State, copy: bool) {
-        let version = state.version;
+    fn use_earlier(&mut self, found: &Found<State>) {
+        let Found { task: id, node, state, .. } = found;
+        let (id, node, version) = (*id, *node, state.version);
         if self.is_unfinished(self.names.name(id)) {
             return;
         }
         let Some(task) = self.run.scheduler().task(id) else { return };
-        let is_open = matches!(task.state, TaskState::Defined | TaskState::Waiting { .. });
-        let Some(staging) = self.staging.as_mut().filter(|_| is_open) else { return };
-        let here = staging.version(id);
-        if here.is_some_and(|here| here != version && here.modified_ns >= version.modified_ns) {
-            return;
-        }
-        let ledger = staging.stager.ledger();
-        if copy && ledger.state(id) == Some(state) {
-            staging.stager.found_copy(id, node);
-        } else {
-            let was_here = ledger.is_home(id, LOCAL_NODE) && here == Some(version);
+        let Some(staging) = &mut self.staging else { return };
+        let was_home = staging.stager.ledger().is_home(id, LOCAL_NODE);
+        let Some(counting) = staging.stager.take_earlier(found, task.state) else { return };
+        if counting.settles {
             self.stage(StagerInput::Settled { file: id, node, state: state.clone() });
             let target = self.home_path(id);
-            if was_here && !self.is_alone_here(id, state) {
+            if was_home && counting.is_same_file && !self.is_alone_here(id, state) {
                 self.settle_file(id, LOCAL_NODE, version);
             }
             let secondary = state.secondary.iter().map(|(name, _)| beside(&target, name));
@@ -162,7 +103,7 @@ impl Hub {
             self.files.know_secondary(id, paths);
         }
         let Some(places) = self.staged_places(id) else { return };
-        if here == Some(version) {
+        if counting.is_same_file {
             self.event(Event::PlacesFound { id, places });
         } else {
             let FileVersion { bytes, modified_ns } = version;
@@ -192,11 +133,11 @@ impl Hub {
             let name = self.names.name(*id);
             let Some(staging) = &mut self.staging else { return };
             self.files.name_task(*id, path);
-            let Some(known) = staging.memory.known.get(name) else { continue };
-            let state = known.state.clone();
-            staging.memory.tasks.insert(name.to_vec(), *id);
-            for (node, copy) in staging.memory.confirmed.remove(name).unwrap_or_default() {
-                self.use_earlier(*id, node, &state, copy);
+            if !staging.memory.earlier.known().contains_key(name) {
+                continue;
+            }
+            for found in staging.memory.earlier.define(&name.to_vec(), *id) {
+                self.use_earlier(&found);
             }
         }
     }
@@ -204,31 +145,25 @@ impl Hub {
     /// Whether files that are missing here may be on nodes that have not said so yet.
     pub(crate) fn waits_for_nodes(&self) -> bool {
         let Some(staging) = &self.staging else { return false };
-        let silent: Vec<&[u8]> = self
-            .agents
-            .places()
-            .filter(|(id, _)| {
-                *id != LOCAL_NODE
-                    && (self.run.nodes().state(*id).is_coming() && !staging.joined.contains(id)
-                        || staging.memory.asked.contains(id))
-            })
-            .map(|(_, place)| place.node.name.0.as_slice())
-            .collect();
-        if silent.is_empty() {
-            return false;
-        }
-        staging.memory.tasks.iter().any(|(name, id)| {
-            staging.memory.known.get(name).is_some_and(|known| {
-                staging.version(*id) != Some(known.state.version)
-                    && known.homes.iter().any(|home| silent.contains(&home.as_slice()))
-            })
-        })
+        let earlier = &staging.memory.earlier;
+        let owes = |(id, _): &(NodeId, _)| {
+            *id != LOCAL_NODE && earlier.is_owed_by(*id, self.run.nodes().state(*id).is_coming())
+        };
+        let owing = self.agents.places().filter(owes);
+        let owing: BTreeSet<&Vec<u8>> = owing.map(|(_, place)| &place.node.name.0).collect();
+        let is_unfinished = |id| self.is_unfinished(self.names.name(id));
+        !owing.is_empty()
+            && earlier.is_waited_for(
+                staging.stager.ledger(),
+                |node| owing.contains(node),
+                is_unfinished,
+            )
     }
 
     /// A node takes tasks from now on.
     pub(crate) fn note_joined(&mut self, id: NodeId) {
         if let Some(staging) = &mut self.staging {
-            staging.joined.insert(id);
+            staging.memory.earlier.join(id);
         }
     }
 
@@ -236,7 +171,7 @@ impl Hub {
     pub(crate) fn lose_staging(&mut self, id: NodeId) {
         let Some(staging) = &mut self.staging else { return };
         staging.hosts.remove(id);
-        staging.memory.asked.remove(&id);
+        staging.memory.earlier.lose(id);
         staging.folders.remove(&id);
         staging.sent.remove(&id);
         self.stage(StagerInput::NodeLost { id });

@@ -44,9 +44,16 @@ impl Hub {
                 self.on_inputs_seen(id, attempt, None);
             }
             StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes } => {
+                let joined = self.joined_there(id, node).into_iter();
+                let joined: Vec<String> = joined.map(|id| self.display_name(id)).collect();
                 let why = format!(
-                    "the inputs of {}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
+                    "the inputs of {}{}, with what is known in folders that it names, take {needed_bytes} bytes, and copies on {} may take {limit_bytes}: see STAGE_CACHE",
                     self.display_name(id),
+                    match &joined[..] {
+                        [] => String::new(),
+                        joined =>
+                            format!(" and of {}, which read at the same time", joined.join(", ")),
+                    },
                     self.staging_name(node),
                 );
                 self.on_inputs_seen(id, attempt, Some(Text::from(why)));
@@ -56,8 +63,11 @@ impl Hub {
                 self.start_transfer(transfer, file, &state, from, to);
             }
             StagerEffect::Cancel { transfer } => self.cancel_transfer(transfer),
-            StagerEffect::Remove { removal, node, files } => {
+            StagerEffect::Remove { removal, node, files, counted } => {
                 self.remove_copies(removal, node, &files);
+                if counted {
+                    files.iter().for_each(|(id, _)| self.tell_places(*id));
+                }
             }
             StagerEffect::StopRemoval { removal } => self.stop_removal(removal),
             StagerEffect::Arrived { transfer, file, from, to, moved, counts } => {

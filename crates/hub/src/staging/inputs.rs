@@ -42,14 +42,36 @@ impl Hub {
             Ok(Needs { files, folders }) => {
                 self.make_folders(node, folders);
                 let reads = self.runs_command(id);
-                let attempt = number;
-                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads });
+                let (attempt, beside) = (number, self.read_beside(id, node));
+                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
             }
             Err(why) => {
                 self.release_inputs(id, node);
                 self.on_inputs_seen(id, number, Some(Text::from(why)));
             }
         }
+    }
+
+    /// What is read there by tasks that streams join to this one. What is wrong with theirs is told when they ask.
+    fn read_beside(&mut self, id: TaskId, node: NodeId) -> Vec<TaskId> {
+        let mut files = Vec::new();
+        for peer in self.joined_there(id, node) {
+            files.extend(self.needs(peer, node).unwrap_or_default().files);
+        }
+        files
+    }
+
+    /// Tasks on a node that streams join to this one: none ends before all have begun.
+    pub(super) fn joined_there(&self, id: TaskId, node: NodeId) -> Vec<TaskId> {
+        if self.streams.ends_of(id).is_none() {
+            return Vec::new();
+        }
+        let gang = self.run.scheduler().gang_of(id).map_or(&[][..], |gang| gang.tasks);
+        let acts_there = |peer: &TaskId| {
+            let attempt = self.run.attempts().acting(*peer);
+            *peer != id && attempt.is_some_and(|attempt: &RunningAttempt| attempt.node() == node)
+        };
+        gang.iter().copied().filter(acts_there).collect()
     }
 
     fn runs_command(&self, id: TaskId) -> bool {
@@ -218,6 +240,13 @@ impl Hub {
             folders.into_iter().filter(|folder| made.insert(folder.0.clone())).collect();
         if !paths.is_empty() {
             self.agents.node(node).port.ask(ToAgent::MakeFolders { paths });
+        }
+    }
+
+    /// An attempt reads nothing for now: others may have the room.
+    pub(crate) fn leave_room(&mut self, id: TaskId) {
+        if let Some(node) = self.run.attempts().acting(id).map(RunningAttempt::node) {
+            self.stage(StagerInput::Released { id, node });
         }
     }
 

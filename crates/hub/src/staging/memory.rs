@@ -4,13 +4,12 @@
 //! A line says what was so when it was written; whether it still is, the node is asked. A line that
 //! cannot be read is passed over.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rakuda_core::{NodeId, TaskId};
+use rakuda_core::stager::Earlier;
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 use rakuda_record::regular::{open_regular, open_to_append};
@@ -54,27 +53,11 @@ impl Line {
     }
 }
 
-/// A file of an earlier run.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    pub state: State,
-    /// Names of nodes where it stayed.
-    pub homes: BTreeSet<Vec<u8>>,
-    /// Names of nodes that it was brought to.
-    pub copies: BTreeSet<Vec<u8>>,
-}
-
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// By name.
-    pub known: BTreeMap<Vec<u8>, Known>,
-    /// Tasks of this run that stand for such files.
-    pub tasks: BTreeMap<Vec<u8>, TaskId>,
-    /// What nodes have said that they still have before its task was defined; whether it is a copy.
-    pub confirmed: BTreeMap<Vec<u8>, Vec<(NodeId, bool)>>,
-    /// Nodes that were asked and have not answered.
-    pub asked: BTreeSet<NodeId>,
+    /// What is known, by names of files and of nodes, and what nodes have said of it.
+    pub earlier: Earlier<Vec<u8>, Vec<u8>, State>,
     path: Option<PathBuf>,
     file: Option<File>,
 }
@@ -91,11 +74,12 @@ impl Memory {
         for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             lines += 1;
             if let Ok(line) = serde_json::from_slice::<Line>(line) {
-                memory.learn(&line);
+                let state = line.state();
+                memory.earlier.note(line.file.0, line.node.0, state, line.copy);
             }
         }
-        let live: usize =
-            memory.known.values().map(|known| known.homes.len() + known.copies.len()).sum();
+        let known = memory.earlier.known().values();
+        let live: usize = known.map(|known| known.homes.len() + known.copies.len()).sum();
         if lines > live + DEAD_LINES_MAX {
             // It only says less than it could when this fails.
             let _ = memory.write_anew();
@@ -103,24 +87,9 @@ impl Memory {
         memory
     }
 
-    fn learn(&mut self, line: &Line) {
-        let state = line.state();
-        let new =
-            || Known { state: state.clone(), homes: BTreeSet::new(), copies: BTreeSet::new() };
-        let known = self.known.entry(line.file.0.clone()).or_insert_with(new);
-        if known.state != state {
-            *known = new();
-        }
-        if line.copy {
-            known.copies.insert(line.node.0.clone());
-        } else {
-            known.homes.insert(line.node.0.clone());
-        }
-    }
-
     /// What an earlier run has noted of a file that has secondary files.
     pub fn state(&self, file: &[u8]) -> Option<State> {
-        let known = self.known.get(file)?;
+        let known = self.earlier.known().get(file)?;
         (!known.state.secondary.is_empty()).then(|| known.state.clone())
     }
 
@@ -152,7 +121,7 @@ impl Memory {
         let _ = fs::remove_file(&part);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
         let mut out = io::BufWriter::new(file);
-        for (file, known) in &self.known {
+        for (file, known) in self.earlier.known() {
             let homes = known.homes.iter().map(|node| (node, false));
             for (node, copy) in homes.chain(known.copies.iter().map(|node| (node, true))) {
                 serde_json::to_writer(&mut out, &Line::new(file, node, &known.state, copy))?;
@@ -167,6 +136,10 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use rakuda_core::stager::Known;
+
     use super::*;
 
     fn state(bytes: u64, secondary: &[&str]) -> State {
@@ -197,7 +170,8 @@ mod tests {
             copies: set(&[b"host2"]),
         };
         let b = Known { state: state(2, &[]), homes: set(&[b"host3"]), copies: set(&[]) };
-        assert_eq!(memory.known, BTreeMap::from([(b"a".to_vec(), a), (b"b\xff".to_vec(), b)]));
-        assert_eq!(again.known, memory.known);
+        let all = BTreeMap::from([(b"a".to_vec(), a), (b"b\xff".to_vec(), b)]);
+        assert_eq!(*memory.earlier.known(), all);
+        assert_eq!(*again.earlier.known(), all);
     }
 }

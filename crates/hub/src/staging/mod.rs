@@ -72,8 +72,6 @@ pub(crate) struct Staging {
     on_the_way: BTreeMap<(NodeId, PathBuf, FileVersion), Vec<(TaskId, u32)>>,
     /// Targets of attempts that did not end well, and where: what these have left behind may have made them again.
     failed: BTreeSet<(TaskId, NodeId)>,
-    /// Nodes that have joined at least once.
-    joined: BTreeSet<NodeId>,
     memory: Memory,
     reports: UnboundedSender<Moved>,
     reported: UnboundedReceiver<Moved>,
@@ -101,7 +99,6 @@ impl Staging {
             named: BTreeMap::new(),
             sent: BTreeMap::new(),
             on_the_way: BTreeMap::new(),
-            joined: BTreeSet::new(),
             memory: Memory::load(root),
             reports,
             reported,

@@ -37,6 +37,14 @@ impl FileState for State {
         let mut wanted = other.secondary.iter();
         self.version == other.version && wanted.all(|one| self.secondary.contains(one))
     }
+
+    fn is_same_file(&self, other: &Self) -> bool {
+        self.version == other.version
+    }
+
+    fn supersedes(&self, earlier: &Self) -> bool {
+        !self.is_same_file(earlier) && self.version.modified_ns >= earlier.version.modified_ns
+    }
 }
 
 pub(super) fn version_in(identity: &FileIdentity) -> FileVersion {

@@ -131,9 +131,6 @@ impl Hub {
             let _ = reports.send(Moved(Kind::Removed(removal)));
         });
         staging.removals.insert(removal, task.abort_handle());
-        for (id, _) in files {
-            self.tell_places(*id);
-        }
     }
 
     /// Where a file is has changed.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rakuda_core::stager::Expected;
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::FileAnswer;
@@ -78,12 +79,5 @@ pub(super) struct Followed {
     pub state: State,
 }
 
-/// A file that a node should have.
-#[derive(Debug)]
-pub(crate) struct HeldFile {
-    pub(super) name: Vec<u8>,
-    /// Its task, when that is known already.
-    pub(super) id: Option<TaskId>,
-    pub(super) state: State,
-    pub(super) copy: bool,
-}
+/// A file that a node should have, by the name of its task.
+pub(crate) type HeldFile = Expected<Vec<u8>, State>;

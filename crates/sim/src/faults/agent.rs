@@ -155,7 +155,7 @@ impl Chaos {
     fn begin(&mut self, node: u32, start: &Start, frees_core: bool) {
         let Start { life, task, attempt, command, cores, is_last, ref inputs } = *start;
         self.truth.begin(task, node, (life, attempt));
-        let mut run_ns = self.scenario.jobs[task as usize].run_ns;
+        let mut run_ns = self.scenario.tasks[task as usize].run_ns;
         let mut target = self.place_of(node);
         let read: Option<Vec<u64>> = if self.scenario.gfarm.is_some() {
             match self.open_in_gfarm(node, (task, attempt), inputs) {
@@ -225,6 +225,10 @@ impl Chaos {
 
     /// Whatever the hub thinks of its leases: no more runs than there are cores.
     fn check_cores(&self, node: u32) {
+        if self.scenario.calls() {
+            // What callers start while they wait needs none, and they have theirs again whatever runs.
+            return;
+        }
         let running = self.agents[node as usize].running.values();
         let of_tasks: BTreeMap<u32, u32> = running.map(|one| (one.task, one.cores)).collect();
         let cores = self.scenario.cores[node as usize];

@@ -142,8 +142,8 @@ impl Chaos {
             let is_dumb = self.hub.reach.unanswered_ns.is_some_and(|ns| ns >= wiped_ns);
             let came_ns = self.hub.reach.came_ns.get(&host);
             let is_unseen = came_ns.is_none_or(|came_ns| wiped_ns < *came_ns);
-            let is_excused = is_fresh || !is_known || is_dumb || is_unseen;
-            assert!(is_excused, "target {task} is lost, and not made again");
+            let is_uncharged = is_fresh || !is_known || is_dumb || is_unseen;
+            assert!(is_uncharged, "target {task} is lost, and not made again");
             self.count("ends before a loss was noticed");
             return;
         }

@@ -112,11 +112,11 @@ impl Chaos {
         let mut expected: Vec<u64> = Vec::new();
         let mut truth = Truth::default();
         let mut gfarm = Gfarm::new(scenario.gfarm.map_or(0, |gfarm| gfarm.hosts));
-        for (id, job) in (0..).zip(&scenario.jobs) {
-            let inputs: Vec<u64> = job.inputs.iter().map(|i| expected[*i as usize]).collect();
+        for (id, plan) in (0..).zip(&scenario.tasks) {
+            let inputs: Vec<u64> = plan.inputs.iter().map(|i| expected[*i as usize]).collect();
             expected.push(content(id, &inputs));
-            if !job.has_action {
-                let place = if scenario.shared { SERVER } else { job.place };
+            if !plan.has_action {
+                let place = if scenario.shared { SERVER } else { plan.place };
                 truth.write(id, place, Some(expected[id as usize]), 1);
                 gfarm.add(id, place);
             }
@@ -135,7 +135,7 @@ impl Chaos {
             random: Random::new(seed, Purpose::Faults),
             counts: Counts::new(),
             expected,
-            troubles: scenario.jobs.iter().map(|job| job.troubles).collect(),
+            troubles: scenario.tasks.iter().map(|plan| plan.troubles).collect(),
             serials: 0,
             arrival_ns_max: 0,
             ended: false,

@@ -5,8 +5,6 @@
 
 pub(crate) mod state;
 
-use std::collections::BTreeSet;
-
 use rakuda_core::ActionOutcome;
 
 use super::chaos::Chaos;
@@ -51,9 +49,7 @@ impl Chaos {
         }
         if let ToFront::Run { attempt, leased } = *what {
             let waits = !leased && self.random.below(4) == 0;
-            let (open, thinks) = (BTreeSet::new(), false);
-            let (wanted, failed, told, lost) = (0, false, false, false);
-            let action = Action { attempt, wanted, open, waits, thinks, failed, told, lost };
+            let action = Action { attempt, waits, ..Action::default() };
             let other = self.front.actions.insert(task, action);
             assert!(other.is_none(), "two attempts of {task} in the front");
             if waits {
@@ -71,6 +67,10 @@ impl Chaos {
                 action.waits = false;
                 self.think(task, false);
             }
+            ToFront::Leased if action.asks => {
+                action.asks = false;
+                self.think(task, false);
+            }
             ToFront::Leased => {}
             ToFront::CommandEnded { command, well } => {
                 assert!(action.open.remove(&command), "command {command} of {task} ends twice");
@@ -79,11 +79,20 @@ impl Chaos {
                     self.think(task, false);
                 }
             }
+            ToFront::InvocationEnded { attempt, well } => {
+                if action.attempt == attempt && action.calls {
+                    action.calls = false;
+                    action.failed |= !well;
+                    if !action.lost {
+                        self.think(task, false);
+                    }
+                }
+            }
             ToFront::Abort => {
                 // What it asked for meanwhile is ended by the hub before the next attempt; here it ends by itself.
                 action.failed = true;
                 action.told = true;
-                action.waits = false;
+                (action.waits, action.asks, action.calls) = (false, false, false);
                 if action.open.is_empty() && !action.lost {
                     self.think(task, false);
                 }
@@ -115,8 +124,8 @@ impl Chaos {
         if !self.hub.is_up() || life != self.hub.life {
             return;
         }
-        let job = &self.scenario.jobs[task as usize];
-        let (commands, together) = (job.commands, job.together);
+        let plan = &self.scenario.tasks[task as usize];
+        let (commands, together) = (plan.commands, plan.together);
         let Some(action) = self.front.actions.get_mut(&task) else { return };
         if action.attempt != attempt || !action.thinks || action.lost != unwound {
             return;
@@ -126,10 +135,17 @@ impl Chaos {
             return self.end_action(task, ActionOutcome::Failed);
         }
         let left = commands - action.wanted;
+        let may_call = !action.called && action.wanted > 0 && left > 0 && !action.failed;
+        let called = self.scenario.called_by(task).filter(|_| may_call);
+        if let Some(called) = called.filter(|_| self.random.below(3) == 0) {
+            (action.called, action.calls) = (true, true);
+            self.say_to_hub(task, FromFront::Invoke { attempt, called });
+        }
+        let Some(action) = self.front.actions.get_mut(&task) else { return };
         // Two threads go on whatever becomes of each other's commands; the last command is for all of them.
         let now = if together && left > 1 && !action.told {
             (left - 1).min(2_u32.saturating_sub(action.open.len() as u32))
-        } else if !action.open.is_empty() {
+        } else if !action.open.is_empty() || action.asks || action.calls {
             0
         } else if action.failed || left == 0 {
             let outcome =
@@ -152,6 +168,11 @@ impl Chaos {
             action.open.insert(command);
             let is_last = number + 1 == left;
             self.say_to_hub(task, FromFront::Want { attempt, command, is_last });
+        }
+        if together && self.scenario.stages() && self.serials.is_multiple_of(3) {
+            self.count("cores wanted by code beside commands");
+            self.front.actions.get_mut(&task).expect("it is there").asks = true;
+            self.say_to_hub(task, FromFront::WantLease);
         }
     }
 

@@ -94,7 +94,7 @@ impl Chaos {
     /// What has files that nothing can make is not away for long.
     pub(crate) fn bound_by_inputs(&self, host: u32, for_ns: u64) -> u64 {
         let holds_inputs =
-            self.scenario.jobs.iter().any(|job| !job.has_action && job.place == host);
+            self.scenario.tasks.iter().any(|plan| !plan.has_action && plan.place == host);
         let is_bound = self.scenario.gfarm.is_some() && holds_inputs;
         if is_bound { for_ns.min(INPUTS_AWAY_NS) } else { for_ns }
     }
@@ -136,7 +136,7 @@ impl Chaos {
         files: &[u32],
     ) -> Result<(u32, Vec<u64>), u64> {
         let mut read = Vec::new();
-        let behind = self.scenario.jobs[of.0 as usize].behind;
+        let behind = self.scenario.tasks[of.0 as usize].behind;
         for file in files.iter().copied().chain(behind) {
             match self.read_in_gfarm(node, file) {
                 Ok(content) => read.push(content),
@@ -196,7 +196,7 @@ impl Chaos {
         });
         let after_ns =
             if host.is_some() { self.random.below(CLIENT_NS_MAX) } else { SECOND_NS / 10 };
-        let inputs = &self.scenario.jobs[task as usize].inputs;
+        let inputs = &self.scenario.tasks[task as usize].inputs;
         let cause = Cause {
             file,
             named: file.is_some_and(|file| inputs.contains(&file)),

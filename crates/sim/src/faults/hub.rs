@@ -17,7 +17,7 @@ use super::chaos::Chaos;
 use super::messages::{Ended, Happening, Order, Report};
 use super::reach::state::HubReach;
 use super::scenario::Scenario;
-use super::staging::state::{HubStaging, Remembered};
+use super::staging::state::{HubStaging, PlaceNote};
 use super::truth::SERVER;
 use crate::units::SECOND_NS;
 
@@ -68,7 +68,7 @@ pub(crate) struct Hub {
     pub(crate) reach: HubReach,
     pub(crate) staging: HubStaging,
     /// What was noted of where files lie, for later hubs.
-    pub(crate) remembered: BTreeMap<u32, Remembered>,
+    pub(crate) remembered: Vec<PlaceNote>,
     /// The scheduler has ended the invocation: what dies from now on is no loss that it could make
     /// good, though the front may hear of the end much later.
     is_ending: bool,
@@ -80,8 +80,8 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         let mut made = BTreeMap::new();
-        for (id, job) in (0..).zip(&scenario.jobs) {
-            if !job.has_action {
+        for (id, plan) in (0..).zip(&scenario.tasks) {
+            if !plan.has_action {
                 made.insert(id, Made { modified_ns: 1 });
             }
         }
@@ -97,7 +97,7 @@ impl Hub {
             attempts: HubAttempts::default(),
             reach: HubReach::default(),
             staging: HubStaging::new(scenario.home()),
-            remembered: BTreeMap::new(),
+            remembered: Vec::new(),
             is_ending: false,
             made,
             open: BTreeSet::new(),
@@ -167,7 +167,7 @@ impl Chaos {
     }
 
     fn know_node(&mut self, node: u32, given_up: bool) {
-        let holds_inputs = self.scenario.jobs.iter().any(|j| !j.has_action && j.place == node);
+        let holds_inputs = self.scenario.tasks.iter().any(|j| !j.has_action && j.place == node);
         // What the last hub has started may run until no node can join. After that the nodes have their time.
         let closed_ns = self.hub.opens_ns - if self.hub.life == 1 { 0 } else { self.now };
         let limits = NodeLimits {
@@ -195,20 +195,20 @@ impl Chaos {
         self.event(Event::RequirementDefined { id: RequirementId(0), requirement });
         let requirement = Requirement { cores: 2, retry_delay_ns, ..Requirement::default() };
         self.event(Event::RequirementDefined { id: RequirementId(1), requirement });
-        let mut wanted: BTreeSet<u32> = (0..self.scenario.jobs.len() as u32).collect();
-        for index in 0..self.scenario.jobs.len() {
-            let job = self.scenario.jobs[index].clone();
+        let mut wanted: BTreeSet<u32> = (0..self.scenario.tasks.len() as u32).collect();
+        for index in 0..self.scenario.tasks.len() {
+            let plan = self.scenario.tasks[index].clone();
             let id = TaskId(index as u32);
-            let prerequisites: Vec<TaskId> = job.inputs.iter().copied().map(TaskId).collect();
-            job.inputs.iter().for_each(|input| {
+            let prerequisites: Vec<TaskId> = plan.inputs.iter().copied().map(TaskId).collect();
+            plan.inputs.iter().for_each(|input| {
                 wanted.remove(input);
             });
             self.event(Event::TaskDefined {
                 id,
                 kind: TaskKind::File,
-                has_action: job.has_action,
+                has_action: plan.has_action,
                 deferred: false,
-                requirement: RequirementId(job.cores - 1),
+                requirement: RequirementId(plan.cores - 1),
                 prerequisites: &prerequisites,
             });
             if self.scenario.stages() {
@@ -298,6 +298,7 @@ impl Chaos {
                 self.count(if actions > 0 { "looking ahead begins" } else { "looking ahead ends" });
                 self.note(format_args!("node {} looks ahead by {actions}", id.0));
             }
+            Effect::EndHeld { id, .. } if id != InvocationId(0) => {}
             Effect::EndHeld { failed, abandoned, .. } => {
                 self.count("ends held until all is unwound");
                 self.on_invocation_over(&failed, &abandoned);
@@ -371,6 +372,9 @@ impl Chaos {
                 if how.is_well() {
                     self.fetch_settled(id);
                 }
+            }
+            Output::InvocationEnded { id, failed, abandoned } if id != InvocationId(0) => {
+                self.on_called(id, failed.is_empty() && abandoned.is_empty());
             }
             ending @ Output::InvocationEnded { .. } => {
                 let Some(Output::InvocationEnded { failed, abandoned, .. }) =
@@ -446,11 +450,11 @@ impl Chaos {
             return;
         }
         let is_there = !self.hub.run.reach().is_lost(TaskId(task)) && self.is_in_reach(task);
-        let mut walk = self.scenario.jobs[task as usize].inputs.clone();
+        let mut walk = self.scenario.tasks[task as usize].inputs.clone();
         let mut newest = 0;
         while let Some(input) = walk.pop() {
             newest = newest.max(self.made_ns(input).unwrap_or(u64::MAX));
-            walk.extend(&self.scenario.jobs[input as usize].inputs);
+            walk.extend(&self.scenario.tasks[input as usize].inputs);
         }
         assert!(!is_there || newest > made_ns, "task {task} is done, and starts again");
     }
@@ -474,9 +478,9 @@ impl Chaos {
     /// Every target is whole and as it should be, unless the machine that has it has died since the
     /// hub last heard of it.
     fn check_targets(&mut self) {
-        let mut is_target = vec![true; self.scenario.jobs.len()];
-        for job in &self.scenario.jobs {
-            job.inputs.iter().for_each(|input| is_target[*input as usize] = false);
+        let mut is_target = vec![true; self.scenario.tasks.len()];
+        for plan in &self.scenario.tasks {
+            plan.inputs.iter().for_each(|input| is_target[*input as usize] = false);
         }
         for task in (0..is_target.len() as u32).filter(|task| is_target[*task as usize]) {
             assert!(self.hub.made.contains_key(&task), "target {task} was not made");
@@ -681,7 +685,7 @@ impl Chaos {
         let (id, life) = (NodeId(node), self.hub.life);
         let untold = std::mem::take(&mut self.hub.peers[node as usize].untold);
         self.event(Event::NodeJoined { id, capacity, files_kept });
-        self.hub.staging.joined.insert(node);
+        self.hub.staging.earlier.join(id);
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");

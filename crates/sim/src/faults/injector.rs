@@ -42,7 +42,7 @@ impl Chaos {
         }
         // What nothing can make again is not destroyed: such a workflow could not finish.
         let holds_inputs =
-            self.scenario.jobs.iter().any(|job| !job.has_action && job.place == node);
+            self.scenario.tasks.iter().any(|plan| !plan.has_action && plan.place == node);
         let disk_kept = holds_inputs || self.random.below(2) == 0;
         let for_ns = self.bound_by_inputs(node, for_ns);
         self.note(format_args!("node {node} dies, disk kept {disk_kept}"));

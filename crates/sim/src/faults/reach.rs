@@ -87,7 +87,7 @@ impl Chaos {
         match warning {
             ReachWarning::OutOfReach { files, .. } => self.hub.reach.warned.extend(files),
             ReachWarning::InputGivenUp { id, .. } => {
-                assert!(!self.scenario.jobs[id.0 as usize].has_action, "{} can be made", id.0);
+                assert!(!self.scenario.tasks[id.0 as usize].has_action, "{} can be made", id.0);
                 let since_ns = self.gfarm.readable_since_ns(id.0);
                 let is_there = since_ns.is_some_and(|ns| ns + FOUND_NS < self.now);
                 assert!(!is_there, "{} is given up, and could be read all the time", id.0);

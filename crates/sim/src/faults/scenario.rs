@@ -9,7 +9,7 @@ use crate::units::SECOND_NS;
 
 /// A task: its file is made from the files of others.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct TaskPlan {
     pub(crate) inputs: Vec<u32>,
     /// False: a file that the workflow starts from.
     pub(crate) has_action: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Job {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    pub(crate) jobs: Vec<Job>,
+    pub(crate) tasks: Vec<TaskPlan>,
     /// Tasks that begin together, and whether there may be more of them than slots.
     pub(crate) gangs: Vec<(Vec<u32>, bool)>,
     /// Cores of each node.
@@ -89,7 +89,7 @@ impl Scenario {
             ..Config::default()
         };
         let short = random.below(3) == 0;
-        let mut jobs = draw_jobs(&mut random, nodes as u64, retry, if short { 24 } else { 8 });
+        let mut tasks = draw_tasks(&mut random, nodes as u64, retry, if short { 24 } else { 8 });
         let cores = (0..nodes).map(|_| 1 + random.below(4) as u32).collect();
         let mut heals_ns = (30 + random.below(270)) * SECOND_NS;
         let mut between_ns = (2 + random.below(30)) * SECOND_NS;
@@ -100,9 +100,9 @@ impl Scenario {
             between_ns /= 100;
             heals_ns /= 20;
         }
-        draw_commands(&mut random, &mut jobs, short, wide);
+        draw_commands(&mut random, &mut tasks, short, wide);
         let gfarm =
-            (!short && !shared).then(|| draw_gfarm(seed, &mut jobs, nodes as u32)).flatten();
+            (!short && !shared).then(|| draw_gfarm(seed, &mut tasks, nodes as u32)).flatten();
         if gfarm.is_some() {
             config.files_apart = true;
             // Some failures count though servers are to blame, within the limits of docs/design/reach.md.
@@ -110,15 +110,15 @@ impl Scenario {
         }
         if gfarm.is_none() && !shared {
             // What the workflow starts from is at home. Some failures over data links and disks count.
-            for job in &mut jobs {
-                job.place = nodes as u32;
+            for plan in &mut tasks {
+                plan.place = nodes as u32;
             }
             config.retry += 3;
         }
         let stop = seed.is_multiple_of(7).then(|| draw_stop(&mut random, heals_ns));
         // Whose fault it is that a task in Gfarm failed, `causes` holds against each for itself.
         let gangs =
-            if gfarm.is_none() { draw_gangs(seed, &mut jobs, config.policy) } else { Vec::new() };
+            if gfarm.is_none() { draw_gangs(seed, &mut tasks, config.policy) } else { Vec::new() };
         Self {
             gangs,
             cores,
@@ -135,8 +135,8 @@ impl Scenario {
                 0
             },
             trip_ns: [0, SECOND_NS / 20, 5 * SECOND_NS][(seed % 3) as usize],
-            room_bytes: room_bytes(&jobs, if tight { seed % 4 } else { 100 }),
-            jobs,
+            room_bytes: room_bytes(&tasks, if tight { seed % 4 } else { 100 }),
+            tasks,
             inspects: inspects || gfarm.is_none() && !shared,
             heals_ns,
             between_ns,
@@ -146,6 +146,19 @@ impl Scenario {
     /// Nodes share no file system: what commands read is brought to theirs.
     pub(crate) fn stages(&self) -> bool {
         !self.shared && self.gfarm.is_none()
+    }
+
+    /// The task that the action of a task waits for in the middle: one with a smaller number, so that none waits for
+    /// another one in a circle. Gangs would: of these, all wait for one another.
+    pub(crate) fn called_by(&self, task: u32) -> Option<u32> {
+        let called = task.wrapping_mul(31) % task.max(1);
+        let calls = self.calls() && called < task && self.tasks[called as usize].has_action;
+        calls.then_some(called)
+    }
+
+    /// Some actions wait for tasks that they invoke.
+    pub(crate) fn calls(&self) -> bool {
+        self.stages() && self.gangs.is_empty()
     }
 
     /// The machine of the hub, where it holds files.
@@ -160,9 +173,9 @@ pub(crate) fn bytes_of(file: u32) -> u64 {
 }
 
 /// Enough for all that any one task reads, and a little more.
-fn room_bytes(jobs: &[Job], more: u64) -> u64 {
-    let needed = |job: &Job| job.inputs.iter().copied().map(bytes_of).sum::<u64>();
-    jobs.iter().map(needed).max().unwrap_or(0) + more
+fn room_bytes(tasks: &[TaskPlan], more: u64) -> u64 {
+    let needed = |plan: &TaskPlan| plan.inputs.iter().copied().map(bytes_of).sum::<u64>();
+    tasks.iter().map(needed).max().unwrap_or(0) + more
 }
 
 /// In the time in which things go wrong; one of two users is impatient.
@@ -173,11 +186,11 @@ fn draw_stop(random: &mut Random, heals_ns: u64) -> (u64, Option<u64>) {
 }
 
 /// Layers, of which each takes from those before it: one wide one and a point where all meet are among what comes out.
-fn draw_jobs(random: &mut Random, nodes: u64, retry: u32, width_max: u64) -> Vec<Job> {
-    let mut jobs: Vec<Job> = Vec::new();
+fn draw_tasks(random: &mut Random, nodes: u64, retry: u32, width_max: u64) -> Vec<TaskPlan> {
+    let mut tasks: Vec<TaskPlan> = Vec::new();
     let mut before = 0..0;
     for layer in 0..2 + random.below(5) {
-        let begin = jobs.len() as u64;
+        let begin = tasks.len() as u64;
         let chains = layer > 0 && random.below(3) == 0;
         let width = if chains { before.end - before.start } else { 1 + random.below(width_max) };
         for position in 0..width {
@@ -199,7 +212,7 @@ fn draw_jobs(random: &mut Random, nodes: u64, retry: u32, width_max: u64) -> Vec
             inputs.dedup();
             let troubles =
                 if random.below(5) == 0 { random.below(u64::from(retry) + 1) } else { 0 };
-            jobs.push(Job {
+            tasks.push(TaskPlan {
                 inputs,
                 has_action: layer > 0,
                 run_ns: (1 + random.below(200)) * SECOND_NS / 10,
@@ -211,25 +224,25 @@ fn draw_jobs(random: &mut Random, nodes: u64, retry: u32, width_max: u64) -> Vec
                 behind: None,
             });
         }
-        before = begin..jobs.len() as u64;
+        before = begin..tasks.len() as u64;
     }
-    jobs
+    tasks
 }
 
 /// Half of the seeds in which that may be have their files in Gfarm.
-fn draw_gfarm(seed: u64, jobs: &mut [Job], nodes: u32) -> Option<GfarmScenario> {
+fn draw_gfarm(seed: u64, tasks: &mut [TaskPlan], nodes: u32) -> Option<GfarmScenario> {
     let mut random = Random::new(seed, Purpose::Gfarm);
     if random.below(2) == 0 {
         return None;
     }
-    for id in 0..jobs.len() {
-        let inputs = jobs[id].inputs.clone();
-        let through = inputs.iter().flat_map(|input| jobs[*input as usize].inputs.clone());
+    for id in 0..tasks.len() {
+        let inputs = tasks[id].inputs.clone();
+        let through = inputs.iter().flat_map(|input| tasks[*input as usize].inputs.clone());
         let behind: Vec<u32> = through
-            .filter(|file| jobs[*file as usize].has_action && !inputs.contains(file))
+            .filter(|file| tasks[*file as usize].has_action && !inputs.contains(file))
             .collect();
         if !behind.is_empty() && random.below(2) == 0 {
-            jobs[id].behind = Some(behind[random.below(behind.len() as u64) as usize]);
+            tasks[id].behind = Some(behind[random.below(behind.len() as u64) as usize]);
         }
     }
     let hosts = nodes + random.below(2) as u32;
@@ -239,48 +252,48 @@ fn draw_gfarm(seed: u64, jobs: &mut [Job], nodes: u32) -> Option<GfarmScenario> 
 
 /// Tasks of one layer, which never need one another; in every third seed. With one action at a time
 /// a gang begins only if its tasks share a core.
-fn draw_gangs(seed: u64, jobs: &mut [Job], policy: Policy) -> Vec<(Vec<u32>, bool)> {
+fn draw_gangs(seed: u64, tasks: &mut [TaskPlan], policy: Policy) -> Vec<(Vec<u32>, bool)> {
     let mut random = Random::new(seed, Purpose::Gangs);
     let mut gangs: Vec<(Vec<u32>, bool)> = Vec::new();
     if random.below(3) > 0 {
         return gangs;
     }
-    let mut layer = vec![0_u32; jobs.len()];
-    for id in 0..jobs.len() {
-        let below = jobs[id].inputs.iter().map(|input| layer[*input as usize] + 1);
+    let mut layer = vec![0_u32; tasks.len()];
+    for id in 0..tasks.len() {
+        let below = tasks[id].inputs.iter().map(|input| layer[*input as usize] + 1);
         layer[id] = below.max().unwrap_or(0);
     }
     let layers = layer.iter().copied().max().unwrap_or(0);
     for wanted in 1..=layers {
         let size = 2 + random.below(3) as usize;
-        let of_layer = (0..jobs.len()).filter(|id| layer[*id] == wanted && jobs[*id].has_action);
+        let of_layer = (0..tasks.len()).filter(|id| layer[*id] == wanted && tasks[*id].has_action);
         let members: Vec<u32> = of_layer.take(size).map(|id| id as u32).collect();
         if members.len() < 2 || random.below(2) == 0 {
             continue;
         }
         // What goes wrong with one of them goes wrong for all.
         for member in &members[1..] {
-            jobs[*member as usize].troubles = 0;
+            tasks[*member as usize].troubles = 0;
         }
         // A gang that nodes of any sort can take: a seed must finish.
         let oversubscribe = policy == Policy::Serial || random.below(2) == 0;
-        let slots: u32 = members.iter().map(|id| jobs[*id as usize].cores).sum();
+        let slots: u32 = members.iter().map(|id| tasks[*id as usize].cores).sum();
         gangs.push((members, oversubscribe || slots > 1));
     }
     gangs
 }
 
 /// What actions do. Of short ones, some are long after all: looking ahead begins and ends.
-fn draw_commands(random: &mut Random, jobs: &mut [Job], short: bool, wide: bool) {
-    for job in jobs {
-        job.commands = 1 + random.below(4) as u32;
-        job.together = random.below(2) == 0;
+fn draw_commands(random: &mut Random, tasks: &mut [TaskPlan], short: bool, wide: bool) {
+    for plan in tasks {
+        plan.commands = 1 + random.below(4) as u32;
+        plan.together = random.below(2) == 0;
         if wide && random.below(2) == 0 {
-            job.cores = 2;
+            plan.cores = 2;
         }
         if short && random.below(30) > 0 {
-            job.run_ns /= 10_000;
+            plan.run_ns /= 10_000;
         }
-        job.run_ns = (job.run_ns / u64::from(job.commands)).max(1);
+        plan.run_ns = (plan.run_ns / u64::from(plan.commands)).max(1);
     }
 }

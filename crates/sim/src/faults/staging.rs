@@ -6,12 +6,10 @@
 
 pub(crate) mod state;
 
-use std::collections::BTreeSet;
-
-use rakuda_core::stager::{Coming, StagerEffect, StagerInput};
+use rakuda_core::stager::{Answer, Coming, Found, StagerEffect, StagerInput};
 use rakuda_core::{
     ActionOutcome, AttemptState, Event, Fact, Input, InvocationId, NodeId, NodeState, Output,
-    Places, TaskId, TaskState,
+    Places, TaskId,
 };
 
 use super::attempts::state::Later;
@@ -20,7 +18,7 @@ use super::hub::Hub;
 use super::messages::Order;
 use super::scenario::bytes_of;
 use crate::units::SECOND_NS;
-use state::{Held, HubStaging, Remembered, Version};
+use state::{HubStaging, PlaceNote, Version};
 
 /// A task fails so often over data links and disks without ending its run.
 const CHARGES_MAX: u32 = 3;
@@ -30,7 +28,14 @@ const HELD_NS: u64 = 30 * SECOND_NS;
 impl Chaos {
     /// A hub begins: it knows what is at home, and what nodes may have.
     pub(crate) fn start_staging(&mut self) {
-        self.hub.staging = HubStaging::new(self.scenario.home());
+        let mut staging = HubStaging::new(self.scenario.home());
+        for PlaceNote { file, node, version, copy } in &self.hub.remembered {
+            staging.earlier.note(*file, *node, *version, *copy);
+        }
+        for file in 0..self.scenario.tasks.len() as u32 {
+            staging.earlier.define(&file, TaskId(file));
+        }
+        self.hub.staging = staging;
     }
 
     /// Tells the stager what happened, and does what follows, also of what is done meanwhile.
@@ -88,7 +93,11 @@ impl Chaos {
                 self.begin_move(transfer, (file.0, state), from.0, to.0);
             }
             StagerEffect::Cancel { transfer } => self.cancel_move(transfer),
-            StagerEffect::Remove { removal, node, files } => {
+            StagerEffect::Remove { removal, node, files, counted } => {
+                self.count(if counted { "removals" } else { "removals of what is astray" });
+                if counted {
+                    self.tell_removed(&files);
+                }
                 self.remove_copies(removal, node.0, files);
             }
             StagerEffect::StopRemoval { removal } => {
@@ -132,10 +141,11 @@ impl Chaos {
     pub(crate) fn stage_inputs(&mut self, id: TaskId) {
         let Some(attempt) = self.hub.run.attempts().acting(id) else { return };
         let (node, attempt) = (attempt.node(), attempt.number());
-        let inputs = &self.scenario.jobs[id.0 as usize].inputs;
+        let inputs = &self.scenario.tasks[id.0 as usize].inputs;
         let files = inputs.iter().copied().map(TaskId).collect();
         let reads = self.runs_command(id);
-        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads });
+        let beside = Vec::new();
+        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
     }
 
     fn runs_command(&self, id: TaskId) -> bool {
@@ -150,6 +160,16 @@ impl Chaos {
                 self.stage(StagerInput::ReadsNoMore { id, node });
             }
         }
+    }
+
+    /// An attempt reads nothing for now.
+    pub(crate) fn leave_room(&mut self, id: TaskId) {
+        self.count("inputs left by callers");
+        let Some(node) = self.hub.run.attempts().acting(id).map(rakuda_core::Attempt::node) else {
+            return;
+        };
+        self.shadow(id).heeded = None;
+        self.stage(StagerInput::Released { id, node });
     }
 
     /// An attempt reads nothing any more.
@@ -267,6 +287,7 @@ impl Chaos {
     /// A node is gone: first of all, nothing is moved from or to it any more.
     pub(crate) fn lose_staging(&mut self, node: u32) {
         self.hub.staging.asked.remove(&node);
+        self.hub.staging.earlier.lose(NodeId(node));
         self.stage(StagerInput::NodeLost { id: NodeId(node) });
     }
 
@@ -290,44 +311,21 @@ impl Chaos {
     fn remember(&mut self, file: u32, node: u32, copy: bool) {
         let state = self.hub.staging.stager.ledger().state(TaskId(file));
         let Some(version) = state.copied().filter(|_| node != self.scenario.home()) else { return };
-        let new = || Remembered { version, homes: BTreeSet::new(), copies: BTreeSet::new() };
-        let known = self.hub.remembered.entry(file).or_insert_with(new);
-        if known.version != version {
-            *known = new();
-        }
-        if copy {
-            known.copies.insert(node)
-        } else {
-            known.homes.insert(node)
-        };
+        self.hub.remembered.push(PlaceNote { file, node, version, copy });
     }
 
     /// A node is there. Whether it is asked first what it has of its files.
     pub(crate) fn hold_node(&mut self, node: u32) -> bool {
         let id = NodeId(node);
-        let stager = &mut self.hub.staging.stager;
-        stager.set_limit(id, self.scenario.room_bytes);
-        let ledger = stager.ledger();
-        let held = ledger.files_on(id).map(|(file, version)| Held {
-            file: file.0,
-            version: *version,
-            copy: !ledger.is_home(file, id),
-        });
-        let mut files: Vec<Held> = held.collect();
-        if !self.hub.staging.joined.contains(&node) {
-            for (file, known) in &self.hub.remembered {
-                let copy = !known.homes.contains(&node);
-                if !copy || known.copies.contains(&node) {
-                    files.push(Held { file: *file, version: known.version, copy });
-                }
-            }
-        }
+        let staging = &mut self.hub.staging;
+        staging.stager.set_limit(id, self.scenario.room_bytes);
+        let files = staging.earlier.ask(id, &node, staging.stager.ledger(), |file| file.0);
         if files.is_empty() {
             return false;
         }
+        let asked = files.iter().map(|held| (held.file, held.state.modified_ns)).collect();
+        staging.asked.insert(node, files);
         self.count("nodes asked what they have");
-        let asked = files.iter().map(|held| (held.file, held.version.modified_ns)).collect();
-        self.hub.staging.asked.insert(node, files);
         let session = self.session_of(node);
         self.send_order(node, session, Order::Holdings { files: asked });
         true
@@ -336,53 +334,40 @@ impl Chaos {
     /// A node has said what of its files is there.
     pub(crate) fn on_holdings(&mut self, node: u32, found: &[bool]) {
         let Some(files) = self.hub.staging.asked.remove(&node) else { return };
-        let joined_before = self.hub.staging.joined.contains(&node);
-        let (mut there, mut gone) = (Vec::new(), Vec::new());
-        for (held, found) in files.into_iter().zip(found) {
-            if *found { there.push(held) } else { gone.push(held) }
-        }
-        for held in gone {
+        let id = NodeId(node);
+        let files = files.into_iter().zip(found.iter().copied()).collect();
+        let Answer { gone, found } = self.hub.staging.earlier.answered(id, files);
+        for file in gone {
             self.count("files that nodes have no more");
-            self.hub.staging.stager.forget(TaskId(held.file), NodeId(node));
-            self.tell_places(TaskId(held.file));
+            self.hub.staging.stager.forget(file, id);
+            self.tell_places(file);
         }
-        if !joined_before {
-            for held in there {
-                self.use_earlier(node, held);
-            }
+        for found in found {
+            self.use_earlier(&found);
         }
         self.join_node(node, true);
         self.check_held_invocation();
     }
 
-    fn confirm_again(&mut self, held: Held) {
-        let id = TaskId(held.file);
-        let places = self.hub.staging.stager.ledger().places(id);
-        let Version { modified_ns, bytes } = held.version;
-        let fact = Fact { modified_ns: Some(modified_ns.into()), bytes, places };
-        self.event(Event::FactGathered { id, fact });
-    }
-
-    /// A file of an earlier hub is still where it was. The younger one counts.
-    fn use_earlier(&mut self, node: u32, Held { file, version, copy }: Held) {
-        let (id, node) = (TaskId(file), NodeId(node));
+    /// A file of an earlier hub is still where it was.
+    fn use_earlier(&mut self, found: &Found<Version>) {
+        let Found { task: id, node, state: version, .. } = *found;
         let state = self.hub.run.scheduler().task(id).expect("it was defined").state;
-        let is_open = matches!(state, TaskState::Defined | TaskState::Waiting { .. });
-        let here = self.hub.staging.stager.ledger().state(id).copied();
-        let is_older = |here: Version| here != version && here.modified_ns >= version.modified_ns;
-        if self.hub.open.contains(&file) || !is_open || here.is_some_and(is_older) {
+        if self.hub.open.contains(&id.0) {
             return;
         }
+        let Some(counting) = self.hub.staging.stager.take_earlier(found, state) else { return };
         self.count("files of an earlier hub found");
-        if copy && here == Some(version) {
-            self.hub.staging.stager.found_copy(id, node);
-        } else {
+        if counting.settles {
             self.stage(StagerInput::Settled { file: id, node, state: version });
         }
-        if here == Some(version) {
+        if counting.is_same_file {
             self.tell_places(id);
         } else {
-            self.confirm_again(Held { file, version, copy });
+            let places = self.hub.staging.stager.ledger().places(id);
+            let Version { modified_ns, bytes } = version;
+            let fact = Fact { modified_ns: Some(modified_ns.into()), bytes, places };
+            self.event(Event::FactGathered { id, fact });
         }
     }
 
@@ -424,17 +409,12 @@ impl Chaos {
 
     /// Whether files that are missing may be on nodes that have not said so yet.
     fn waits_for_nodes(&self) -> bool {
-        let is_silent = |node: &u32| {
-            let staging = &self.hub.staging;
-            let is_coming = self.hub.run.nodes().state(NodeId(*node)) != NodeState::Lost;
-            is_coming && !staging.joined.contains(node) || staging.asked.contains_key(node)
+        let (nodes, HubStaging { earlier, stager, .. }) = (self.hub.run.nodes(), &self.hub.staging);
+        let owes = |node: &u32| {
+            let id = NodeId(*node);
+            earlier.is_owed_by(id, nodes.state(id).is_coming())
         };
-        let ledger = self.hub.staging.stager.ledger();
-        self.hub.remembered.iter().any(|(file, known)| {
-            !self.hub.open.contains(file)
-                && ledger.state(TaskId(*file)) != Some(&known.version)
-                && known.homes.iter().any(is_silent)
-        })
+        earlier.is_waited_for(stager.ledger(), owes, |file| self.hub.open.contains(&file.0))
     }
 
     /// The invocation waits for nodes that may have what it needs; or is to begin.

@@ -192,11 +192,9 @@ impl Chaos {
     }
 
     pub(crate) fn remove_copies(&mut self, number: u32, node: u32, files: Vec<(TaskId, Version)>) {
-        self.count("removals");
         if !self.hub.run.nodes().is_there(rakuda_core::NodeId(node)) {
             return self.stage(StagerInput::Removed { removal: number });
         }
-        self.tell_removed(&files);
         let after_ns = self.within(MOVE_NS_MAX);
         let (life, until_ns) = (self.hub.life, self.now + DIAL_NS);
         self.hub.staging.removals.insert(number);

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rakuda_core::stager::{FileState, Homeward, MoveFailure, Stager, StagerEffect};
+use rakuda_core::stager::{
+    Earlier, Expected, FileState, Homeward, MoveFailure, Stager, StagerEffect,
+};
 use rakuda_core::{NodeId, TaskId};
 
 /// One state of a file.
@@ -19,6 +21,14 @@ impl FileState for Version {
 
     fn covers(&self, other: &Self) -> bool {
         self == other
+    }
+
+    fn is_same_file(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    fn supersedes(&self, earlier: &Self) -> bool {
+        self != earlier && self.modified_ns >= earlier.modified_ns
     }
 }
 
@@ -72,20 +82,13 @@ pub(crate) struct DataLink {
     pub(crate) full_until_ns: u64,
 }
 
-/// A file that a node should have.
+/// What is noted for later hubs: a node has a file, or a copy of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct PlaceNote {
     pub(crate) file: u32,
+    pub(crate) node: u32,
     pub(crate) version: Version,
     pub(crate) copy: bool,
-}
-
-/// What is noted for later hubs of one file: the last state, and who has it.
-#[derive(Clone, Debug)]
-pub(crate) struct Remembered {
-    pub(crate) version: Version,
-    pub(crate) homes: BTreeSet<u32>,
-    pub(crate) copies: BTreeSet<u32>,
 }
 
 /// See the file's head.
@@ -101,10 +104,9 @@ pub(crate) struct HubStaging {
     pub(crate) homeward: Homeward<()>,
     /// What the invocation asks for.
     pub(crate) wanted: BTreeSet<u32>,
-    /// Nodes that were asked for what they have.
-    pub(crate) asked: BTreeMap<u32, Vec<Held>>,
-    /// Nodes that have joined at least once.
-    pub(crate) joined: BTreeSet<u32>,
+    pub(crate) earlier: Earlier<u32, u32, Version>,
+    /// What nodes were asked about that have not answered.
+    pub(crate) asked: BTreeMap<u32, Vec<Expected<u32, Version>>>,
     /// The invocation waits until then for nodes that may have files.
     pub(crate) held_until_ns: Option<u64>,
     /// Files that could not be brought there for a fault of the data links, or of a disk.
@@ -124,8 +126,8 @@ impl HubStaging {
             removals: BTreeSet::new(),
             homeward: Homeward::default(),
             wanted: BTreeSet::new(),
+            earlier: Earlier::default(),
             asked: BTreeMap::new(),
-            joined: BTreeSet::new(),
             held_until_ns: None,
             tainted: BTreeSet::new(),
             charges: BTreeMap::new(),
