@@ -154,7 +154,7 @@ module Rakuda
     # @return [Action, nil] the action whose code is running
     def running_action
       activity = @session&.current_activity
-      activity if activity.is_a?(Action)
+      activity if activity && activity.is_a?(Action)
     end
 
     # @return [Gangs] tasks that begin together

@@ -7,10 +7,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::Stager;
 use super::ledger::{FileState, Ledger};
 use crate::ids::{NodeId, TaskId};
-use crate::task::TaskState;
 
 /// A file of an earlier run: its last state, and who had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,34 +204,10 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
     }
 }
 
-impl<S: FileState> Stager<S> {
-    /// A file of an earlier run was found on a node: how it counts, if it does. The younger one does, as long as its
-    /// task, in `state`, has not come to a decision.
-    pub fn take_earlier(&mut self, found: &Found<S>, state: TaskState) -> Option<Counting> {
-        let here = self.ledger.state(found.task);
-        if here.is_some_and(|here| here.supersedes(&found.state)) {
-            if found.copy {
-                self.ledger.may_have(found.task, found.node, found.state.clone());
-            }
-            return None;
-        }
-        if !matches!(state, TaskState::Defined | TaskState::Waiting { .. }) {
-            return None;
-        }
-        let is_same_file = here.is_some_and(|here| here.is_same_file(&found.state));
-        let settles = !found.copy || here != Some(&found.state);
-        if !settles {
-            self.ledger.found_copy(found.task, found.node);
-        }
-        Some(Counting { settles, is_same_file })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::vec;
 
-    use super::super::StagerInput;
     use super::super::sample::State;
     use super::*;
 
@@ -262,10 +236,10 @@ mod tests {
         files
     }
 
-    fn settled(file: TaskId, node: NodeId, state: State) -> Stager<State> {
-        let mut stager = Stager::new(HOME);
-        stager.handle(StagerInput::Settled { file, node, state }, |_| true, &mut Vec::new());
-        stager
+    fn settled(file: TaskId, node: NodeId, state: State) -> Ledger<State> {
+        let mut ledger = Ledger::default();
+        ledger.settle(file, node, state);
+        ledger
     }
 
     fn found(state: State, copy: bool) -> Found<State> {
@@ -275,19 +249,19 @@ mod tests {
     #[test]
     fn a_new_node_is_asked_for_what_earlier_runs_noted_and_an_old_one_for_what_this_run_knows() {
         let mut files = earlier();
-        let stager = settled(FILE, NODE, State(3, 10));
+        let ledger = settled(FILE, NODE, State(3, 10));
         let name = |_| "c";
-        let all = files.ask(NODE, &"n", stager.ledger(), name);
+        let all = files.ask(NODE, &"n", &ledger, name);
         let own = expected("c", Some(FILE), false);
         assert_eq!(all, [own.clone(), expected("a", None, false), expected("b", None, true)]);
         assert!(files.is_owed_by(NODE, false));
         files.answered(NODE, Vec::new());
         files.join(NODE);
         assert!(!files.is_owed_by(NODE, true));
-        assert_eq!(files.ask(NODE, &"n", stager.ledger(), name), [own]);
+        assert_eq!(files.ask(NODE, &"n", &ledger, name), [own]);
         files.lose(NODE);
         assert!(!files.is_owed_by(NODE, true));
-        assert_eq!(files.ask(OTHER, &"o", stager.ledger(), name), []);
+        assert_eq!(files.ask(OTHER, &"o", &ledger, name), []);
         assert!(!files.is_owed_by(OTHER, false), "there is no answer to wait for");
         assert!(files.is_owed_by(OTHER, true), "it may come");
     }
@@ -323,47 +297,16 @@ mod tests {
     #[test]
     fn an_invocation_waits_for_nodes_that_may_have_what_is_missing() {
         let mut files = earlier();
-        let stager = Stager::new(HOME);
+        let ledger = Ledger::default();
         let owes = |node: &&str| *node == "n";
-        assert!(!files.is_waited_for(stager.ledger(), owes, |_| false), "no task stands for it");
+        assert!(!files.is_waited_for(&ledger, owes, |_| false), "no task stands for it");
         files.define(&"a", FILE);
-        assert!(files.is_waited_for(stager.ledger(), owes, |_| false));
-        assert!(!files.is_waited_for(stager.ledger(), |_| false, |_| false), "all have answered");
-        assert!(!files.is_waited_for(stager.ledger(), owes, |task| task == FILE));
-        let stager = settled(FILE, HOME, State(3, 10));
-        assert!(!files.is_waited_for(stager.ledger(), owes, |_| false), "it is here");
+        assert!(files.is_waited_for(&ledger, owes, |_| false));
+        assert!(!files.is_waited_for(&ledger, |_| false, |_| false), "all have answered");
+        assert!(!files.is_waited_for(&ledger, owes, |task| task == FILE));
+        let ledger = settled(FILE, HOME, State(3, 10));
+        assert!(!files.is_waited_for(&ledger, owes, |_| false), "it is here");
         files.define(&"b", TaskId(8));
-        assert!(!files.is_waited_for(stager.ledger(), owes, |_| false), "there is a copy only");
-    }
-
-    #[test]
-    fn the_younger_one_counts_while_its_task_is_undecided() {
-        let open = TaskState::Defined;
-        let mut stager = settled(FILE, HOME, State(3, 10));
-        let counting = |settles, is_same_file| Some(Counting { settles, is_same_file });
-        let mut take =
-            |state, copy, task: TaskState| stager.take_earlier(&found(state, copy), task);
-        assert_eq!(
-            take(State(4, 10), false, TaskState::Settled(crate::event::Settled::NotNeeded)),
-            None
-        );
-        assert_eq!(take(State(4, 10), true, open), counting(true, false));
-        assert_eq!(take(State(3, 10), false, open), counting(true, true));
-        assert_eq!(take(State(3, 10), true, open), counting(false, true));
-        assert_eq!(take(State(2, 10), false, open), None);
-        assert_eq!(stager.ledger().nodes_with(FILE), [HOME, NODE]);
-        let mut nothing = Stager::new(HOME);
-        let taken = nothing.take_earlier(&found(State(1, 10), true), open);
-        assert_eq!(taken, counting(true, false));
-    }
-
-    #[test]
-    fn an_older_copy_is_astray() {
-        let mut stager = settled(FILE, HOME, State(3, 10));
-        assert_eq!(stager.take_earlier(&found(State(2, 10), true), TaskState::Defined), None);
-        assert_eq!(stager.ledger.nodes_with_strays(), [NODE]);
-        let mut stager = settled(FILE, HOME, State(3, 10));
-        stager.take_earlier(&found(State(2, 10), false), TaskState::Defined);
-        assert_eq!(stager.ledger.nodes_with_strays(), [], "what stayed there is not removed");
+        assert!(!files.is_waited_for(&ledger, owes, |_| false), "there is a copy only");
     }
 }

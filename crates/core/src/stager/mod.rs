@@ -32,6 +32,7 @@ pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
 
 use crate::ids::{NodeId, TaskId};
+use crate::task::TaskState;
 use ledger::Admission;
 use readers::{Reader, Readers};
 use suspicions::{Suspicion, Suspicions};
@@ -315,6 +316,27 @@ impl<S: FileState> Stager<S> {
         self.ledger.found_copy(file, node);
     }
 
+    /// A file of an earlier run was found on a node: how it counts, if it does. The younger one does, as long as its
+    /// task, in `state`, has not come to a decision.
+    pub fn take_earlier(&mut self, found: &Found<S>, state: TaskState) -> Option<Counting> {
+        let here = self.ledger.state(found.task);
+        if here.is_some_and(|here| here.supersedes(&found.state)) {
+            if found.copy {
+                self.ledger.may_have(found.task, found.node, found.state.clone());
+            }
+            return None;
+        }
+        if !matches!(state, TaskState::Defined | TaskState::Waiting { .. }) {
+            return None;
+        }
+        let is_same_file = here.is_some_and(|here| here.is_same_file(&found.state));
+        let settles = !found.copy || here != Some(&found.state);
+        if !settles {
+            self.ledger.found_copy(found.task, found.node);
+        }
+        Some(Counting { settles, is_same_file })
+    }
+
     /// Part of a file is another task's from now on: it, and its copies, are in `state`.
     pub fn restate(&mut self, file: TaskId, state: &S) {
         self.ledger.restate(file, state);
@@ -564,7 +586,8 @@ impl<S: FileState> Stager<S> {
         } else {
             self.ledger.arrived(file, to, &now);
         }
-        true
+        // Nobody may have wanted this state there, and it has no room.
+        self.ledger.has(file, to)
     }
 
     fn arrived(&mut self, file: TaskId, to: NodeId, counts: bool, out: &mut Vec<StagerEffect<S>>) {

@@ -4,6 +4,7 @@ use alloc::vec;
 
 use super::sample::State;
 use super::*;
+use crate::event::Settled;
 use crate::fact::Places;
 
 const HOME: NodeId = NodeId(0);
@@ -288,6 +289,21 @@ fn what_comes_when_another_state_counts_is_removed_unless_it_is_replaced() {
 }
 
 #[test]
+fn what_comes_as_it_is_now_when_only_an_older_state_had_room_is_removed() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    assert_eq!(moves(&bed.wants(10, &[7], false)), [(1, 7)]);
+    bed.settled(7, HOME, State(2, 5));
+    bed.released(10);
+    let lost = bed.tell(StagerInput::NodeLost { id: OTHER });
+    assert_eq!(lost, [Effect::Cancel { transfer: 1 }]);
+    let told = bed.tell(StagerInput::LossTold { id: OTHER });
+    assert_eq!(moves(&told), [(2, 7)], "nobody waits for it any more");
+    let removed = removes(1, NODE, [(TaskId(7), State(2, 5))].into(), false);
+    assert!(bed.moved(2).contains(&removed));
+}
+
+#[test]
 fn a_copy_of_another_state_on_a_node_that_is_away_is_removed_when_it_is_back() {
     let mut bed = Bed::new();
     bed.wants(10, &[0], false);
@@ -325,4 +341,44 @@ fn what_lay_on_a_node_that_is_given_up_counts_no_more_when_it_comes_again() {
     assert_eq!(bed.0.ledger().files_on(NODE).count(), 0);
     assert_eq!(bed.0.ledger().places_left(TaskId(7)), Places::Nowhere);
     assert_eq!(bed.0.ledger().places_left(TaskId(0)), Places::One(HOME));
+}
+
+const FILE: TaskId = TaskId(7);
+
+/// A file at home, in its third version.
+fn with_file() -> Stager<State> {
+    let mut bed = Bed::new();
+    bed.settled(FILE.0, HOME, State(3, 10));
+    bed.0
+}
+
+fn found(state: State, copy: bool) -> Found<State> {
+    Found { task: FILE, node: NODE, state, copy }
+}
+
+#[test]
+fn the_younger_one_counts_while_its_task_is_undecided() {
+    let open = TaskState::Defined;
+    let mut stager = with_file();
+    let counting = |settles, is_same_file| Some(Counting { settles, is_same_file });
+    let mut take = |state, copy, task: TaskState| stager.take_earlier(&found(state, copy), task);
+    assert_eq!(take(State(4, 10), false, TaskState::Settled(Settled::NotNeeded)), None);
+    assert_eq!(take(State(4, 10), true, open), counting(true, false));
+    assert_eq!(take(State(3, 10), false, open), counting(true, true));
+    assert_eq!(take(State(3, 10), true, open), counting(false, true));
+    assert_eq!(take(State(2, 10), false, open), None);
+    assert_eq!(stager.ledger().nodes_with(FILE), [HOME, NODE]);
+    let mut nothing = Stager::new(HOME);
+    let taken = nothing.take_earlier(&found(State(1, 10), true), open);
+    assert_eq!(taken, counting(true, false));
+}
+
+#[test]
+fn an_older_copy_is_astray() {
+    let mut stager = with_file();
+    assert_eq!(stager.take_earlier(&found(State(2, 10), true), TaskState::Defined), None);
+    assert_eq!(stager.ledger.nodes_with_strays(), [NODE]);
+    let mut stager = with_file();
+    stager.take_earlier(&found(State(2, 10), false), TaskState::Defined);
+    assert_eq!(stager.ledger.nodes_with_strays(), [], "what stayed there is not removed");
 }
