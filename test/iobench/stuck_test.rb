@@ -18,6 +18,7 @@ class BenchStuckTest < Minitest::Test
 
   def teardown
     @children&.each { |pid| Process.kill(:KILL, pid) if Bench::Processes.started(pid) }
+    FileUtils.rm_f([@folder, at("work")].map { |folder| Bench::Processes.note_path(folder) })
     super
   end
 
@@ -101,8 +102,6 @@ class BenchStuckTest < Minitest::Test
     Bench::Processes.note(@folder, [])
     refute File.symlink?(Bench::Processes.note_path(@folder))
     assert_path_exists "/etc/passwd"
-  ensure
-    FileUtils.rm_f(Bench::Processes.note_path(@folder))
   end
 
   # Whoever asked it would wait for ever.

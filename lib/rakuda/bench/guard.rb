@@ -62,7 +62,7 @@ module Rakuda
       # @param left [Array<Processes::One>]
       def give_up(left)
         @given_up = true
-        Processes.note(folder, left)
+        Processes.note(folder, left) unless left.empty?
       end
 
       # @return [Boolean]
