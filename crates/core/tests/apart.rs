@@ -6,7 +6,9 @@ mod common;
 
 use common::{Script, started};
 use expect_test::expect;
-use rakuda_core::{Config, Event, NodeId, Output, Places, Policy, TaskId, TaskState};
+use rakuda_core::{
+    Config, Event, NodeId, Output, Places, Policy, Requirement, TaskId, TaskKind, TaskState,
+};
 
 fn script() -> Script {
     let config = Config { files_on_nodes: true, files_apart: true, ..Config::default() };
@@ -151,6 +153,26 @@ fn a_failure_that_is_uncharged_uses_up_no_retry() {
             invocation 0 ended, failed [0], abandoned []
     "#]]
     .assert_eq(&script.text());
+}
+
+#[test]
+fn a_failure_that_is_uncharged_is_followed_at_once_by_an_attempt_that_needs_no_more() {
+    let mut script = script();
+    let retry = Some(1);
+    let more = script.requirement(Requirement { retry, ..Requirement::default() });
+    let (retry_delay_ns, after_failure) = (5, Some(more));
+    let first = Requirement { retry, retry_delay_ns, after_failure, ..Requirement::default() };
+    let first = script.requirement(first);
+    let task = script.define(TaskKind::Plain, false, first, &[]);
+    let id = TaskId(task);
+    let requirement = |script: &Script| script.scheduler.task(id).unwrap().requirement;
+    script.invoke(&[task]);
+    script.send("it is uncharged", Event::FailureUncharged { id });
+    assert_eq!(started(&script.fail(task)), [task]);
+    assert_eq!(requirement(&script), first);
+    let out = script.fail(task);
+    assert!(out.contains(&Output::RetryDelayed { id, attempt: 2, delay_ns: 5 }), "{out:?}");
+    assert_eq!(requirement(&script), more);
 }
 
 #[test]

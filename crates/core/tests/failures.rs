@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::Script;
+use common::{Script, placed, started};
 use expect_test::expect;
 use rakuda_core::{
     ActionOutcome, Capacity, Config, Event, FailurePolicy, NodeId, Output, Places, Policy,
-    Requirement, RequirementId, ResourceId, Settled, TaskId, TaskKind, TaskState, Time,
+    Requirement, RequirementId, ResourceId, Settled, TaskId, TaskKind, TaskState, Time, Timestamp,
 };
 
 fn script(failure: FailurePolicy, cores: u32) -> Script {
@@ -114,6 +114,16 @@ fn a_failed_attempt_is_retried_while_attempts_remain() {
             invocation 0 ended, failed [0], abandoned []
     "#]]
     .assert_eq(&script.text());
+}
+
+#[test]
+fn what_has_failed_is_tried_again_without_another_question() {
+    let mut script = Script::new(Config { retry: 1, ..Config::default() });
+    script.node(0, 1);
+    let task = script.define(TaskKind::Asked, false, RequirementId(0), &[]);
+    script.invoke(&[task]);
+    assert_eq!(started(&script.answer(task, true, Timestamp::At(1.into()))), [task]);
+    assert_eq!(started(&script.fail(task)), [task]);
 }
 
 #[test]
@@ -241,6 +251,109 @@ fn a_task_that_is_lost_again_and_again_with_the_same_node_is_taken_to_be_the_rea
             invocation 0 ended, failed [0], abandoned []
     "#]]
     .assert_eq(&script.text());
+}
+
+#[test]
+fn a_task_that_is_lost_with_different_nodes_is_taken_to_be_the_reason() {
+    let mut script = Script::new(Config { blame_after: 2, ..Config::default() });
+    script.node(0, 1);
+    let task = script.plain(&[]);
+    script.invoke(&[task]);
+    script.lose(0);
+    script.node(1, 1);
+    script.text();
+    script.lose(1);
+    expect![[r#"
+        node 1 is lost
+            attempt 2 of 0 lost with node 1, not again
+            0 blamed for nodes [0, 1]
+            0 failed
+            invocation 0 ended, failed [0], abandoned []
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn where_no_task_is_blamed_one_that_is_lost_runs_again_however_often() {
+    let mut script = Script::new(Config { blame_after: 0, ..Config::default() });
+    script.node(0, 1);
+    let task = script.plain(&[]);
+    script.invoke(&[task]);
+    for _ in 0..20 {
+        script.lose(0);
+        assert_eq!(started(&script.come_back(0, 1, true)), [task]);
+    }
+}
+
+#[test]
+fn what_is_lost_when_its_invocation_has_been_stopped_does_not_run_again() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    script.node(1, 1);
+    let tasks = [script.plain(&[]), script.plain(&[])];
+    let begun = placed(&script.invoke(&tasks));
+    let [(failed, _), (lost, node)] = begun[..] else { panic!("{begun:?}") };
+    script.fail(failed);
+    let out = script.lose(node);
+    let (id, node) = (TaskId(lost), NodeId(node));
+    assert!(out.contains(&Output::AttemptLost { id, attempt: 1, node, rerun: false }), "{out:?}");
+    assert_eq!(started(&script.come_back(node.0, 1, true)), []);
+}
+
+/// Whoever looks for it finds nothing: it was not made, or went with its node before anybody saw it.
+#[test]
+fn a_target_that_is_missing_is_made_again_if_its_node_was_lost_meanwhile() {
+    for (lost, again) in [(0, true), (1, false)] {
+        let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+        script.node(0, 1);
+        let made = script.file(None, &[]);
+        script.invoke(&[made]);
+        script.ok(made);
+        script.node(1, 1);
+        script.node(2, 1);
+        script.lose(lost);
+        let out = script.fact(made, None);
+        let is_missing = out.contains(&Output::TargetMissing { id: TaskId(made) });
+        assert_eq!((started(&out) == [made], is_missing), (again, !again), "{out:?}");
+    }
+}
+
+#[test]
+fn an_exit_ends_what_runs_only_where_a_failure_does() {
+    for (failure, aborts) in [
+        (FailurePolicy::Kill, true),
+        (FailurePolicy::Wait, false),
+        (FailurePolicy::Continue, false),
+    ] {
+        let mut script = script(failure, 2);
+        let (first, second) = (script.plain(&[]), script.plain(&[]));
+        script.invoke(&[first, second]);
+        let out = script.end(first, ActionOutcome::Exited);
+        let abort = Output::AbortAction { id: TaskId(second) };
+        assert_eq!(out.contains(&abort), aborts, "{failure:?}: {out:?}");
+    }
+}
+
+#[test]
+fn only_what_fails_by_itself_speaks_against_its_node() {
+    for (outcome, aborted, drained) in [
+        (ActionOutcome::Failed, false, true),
+        (ActionOutcome::Failed, true, false),
+        (ActionOutcome::Exited, false, false),
+    ] {
+        let config = Config { policy: Policy::Fifo, drain_after: 1, ..Config::default() };
+        let mut script = Script::new(config);
+        script.node(0, 1);
+        script.node(1, 1);
+        let (well, badly) = (script.plain(&[]), script.plain(&[]));
+        script.invoke(&[well, badly]);
+        script.ok(well);
+        if aborted {
+            script.stop(true);
+        }
+        let out = script.end(badly, outcome);
+        let drains = |output: &Output| matches!(output, Output::NodeDrained { .. });
+        assert_eq!(out.iter().any(drains), drained, "{outcome:?}, {aborted}: {out:?}");
+    }
 }
 
 #[test]
@@ -710,4 +823,21 @@ fn what_is_to_be_made_again_and_has_come_back_is_not_made() {
             start 0 on node 1, attempt 2
     "#]]
     .assert_eq(&given_back_while_its_file(false));
+}
+
+#[test]
+fn what_was_out_of_reach_from_the_first_and_has_come_back_is_not_made() {
+    let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+    script.node(0, 1);
+    script.node(1, 1);
+    let made = script.file(None, &[]);
+    let reader = script.file(None, &[made]);
+    script.found(made, 5, 0);
+    script.lose(0);
+    assert_eq!(started(&script.invoke(&[reader])), [made]);
+    script.come_back(0, 1, true);
+    let out = script.end(made, ActionOutcome::GivenBack);
+    let (id, how) = (TaskId(made), Settled::NotNeeded);
+    assert!(out.contains(&Output::TaskSettled { id, how }), "{out:?}");
+    assert!(!started(&out).contains(&made), "{out:?}");
 }

@@ -349,6 +349,46 @@ fn a_lost_node_ends_a_gang_and_it_runs_again_without_a_retry() {
 }
 
 #[test]
+fn what_is_lost_while_its_failed_gang_is_ended_does_not_run_again() {
+    let mut script = Script::new(Config { failure: FailurePolicy::Continue, ..fifo() });
+    (0..2).for_each(|node| drop(script.node(node, 1)));
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    script.fail(gang[0]);
+    script.text();
+    script.lose(1);
+    expect![[r#"
+        node 1 is lost
+            attempt 1 of 1 lost with node 1, not again
+            1 abandoned
+            invocation 0 ended, failed [0], abandoned [1]
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_gang_one_of_whose_actions_is_given_back_begins_again() {
+    let mut script = script(&[2]);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    script.text();
+    script.end(gang[0], ActionOutcome::GivenBack);
+    script.fail(gang[1]);
+    expect![[r#"
+        action 0 givenback
+            abort 1
+        action 1 failed
+            attempt 1 of 1 failed, retried
+            gang 0 begins
+            start 0 on node 0
+            start 1 on node 0, attempt 2
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn a_reader_of_a_file_that_is_made_again_with_its_gang_is_uncharged() {
     let mut script = Script::new(Config { retry: 0, files_on_nodes: true, ..fifo() });
     script.node(0, 4);

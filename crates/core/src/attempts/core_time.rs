@@ -142,6 +142,7 @@ mod tests {
         cores.take(TaskId(1), 1, 1);
         assert_eq!(cores.give(TaskId(1), 2), None);
         assert_eq!(cores.give(TaskId(2), 3), Some((0, 3)));
+        assert_eq!(cores.held_since_ns(TaskId(1)), None);
         cores.take(TaskId(4), 1, 4);
         assert_eq!(cores.held_since_ns(TaskId(4)), Some(4), "nothing is owed any more");
     }
@@ -156,5 +157,49 @@ mod tests {
         assert_eq!(cores.claim((9, 15)), Some((10, 15)), "the other core");
         assert_eq!(cores.claim((11, 15)), Some((14, 15)));
         assert_eq!(cores.claim((11, 15)), None);
+    }
+    #[test]
+    fn code_claims_the_core_beside_the_one_that_is_taken_and_no_other() {
+        let mut cores = CoreTime::new(2);
+        cores.take(TaskId(1), 1, 0);
+        assert_eq!(cores.claim((1, 2)), Some((1, 2)));
+        assert_eq!(cores.claim((1, 2)), None);
+        cores.take(TaskId(2), 1, 3);
+        assert_eq!(cores.held_since_ns(TaskId(2)), Some(3), "what was claimed is free again");
+        cores.take(TaskId(3), 1, 4);
+        assert_eq!(cores.held_since_ns(TaskId(3)), None, "both cores are taken");
+    }
+
+    #[test]
+    fn the_core_that_became_free_last_is_taken_first() {
+        let mut cores = CoreTime::new(2);
+        cores.take(TaskId(1), 1, 0);
+        cores.take(TaskId(2), 1, 0);
+        cores.give(TaskId(1), 5);
+        cores.give(TaskId(2), 9);
+        cores.take(TaskId(3), 1, 10);
+        assert_eq!(cores.claim((0, 12)), Some((5, 12)));
+    }
+
+    #[test]
+    fn an_action_has_all_its_cores_or_waits_for_them() {
+        let mut cores = CoreTime::new(3);
+        cores.take(TaskId(1), 2, 0);
+        cores.take(TaskId(2), 2, 1);
+        assert_eq!(cores.held_since_ns(TaskId(2)), None, "one is free");
+        cores.take(TaskId(3), 1, 2);
+        assert_eq!(cores.held_since_ns(TaskId(3)), None, "it stands behind the other one");
+        assert_eq!(cores.give(TaskId(1), 3), Some((0, 3)));
+        assert_eq!([2, 3].map(|id| cores.held_since_ns(TaskId(id))), [Some(3), Some(3)]);
+    }
+
+    #[test]
+    fn tasks_of_a_gang_without_a_core_of_their_own_hold_none() {
+        let mut cores = CoreTime::new(1);
+        cores.take(TaskId(1), 1, 0);
+        cores.take(TaskId(2), 0, 0);
+        assert_eq!(cores.give(TaskId(2), 1), Some((0, 1)));
+        assert_eq!(cores.claim((1, 2)), None, "the other one has the core");
+        assert_eq!(cores.give(TaskId(1), 3), Some((0, 3)));
     }
 }

@@ -526,4 +526,87 @@ mod tests {
             "it has ended already, and its core is free for the other one"
         );
     }
+    #[test]
+    fn a_lease_goes_to_what_is_prepared_and_has_no_core_yet() {
+        let mut leases = with_two_prepared();
+        assert!(leases.pass_on(TaskId(100), at(1_000)).is_some());
+        leases.release_prepared();
+        leases.begun(TaskId(102), 1, true, at(2_000));
+        leases.begun(TaskId(103), 1, false, at(3_000));
+        assert_eq!(leases.pass_on(TaskId(101), at(4_000)), None, "nothing is prepared any more");
+    }
+
+    #[test]
+    fn only_commands_of_one_core_go_ahead_and_no_more_than_are_begun_early() {
+        let mut leases = with_two_prepared();
+        for number in [104, 105] {
+            leases.want(TaskId(number), 1, false);
+            assert_eq!(leases.next_to_prepare(), Some(TaskId(number)));
+            leases.prepare();
+        }
+        leases.want(TaskId(106), 1, false);
+        assert_eq!(leases.next_to_prepare(), None, "four are begun early");
+        leases.begun(TaskId(102), 1, true, at(1_000));
+        assert_eq!(leases.next_to_prepare(), Some(TaskId(106)));
+        leases.want(TaskId(107), 2, true);
+        assert_eq!(leases.next_to_prepare(), None, "the first in line wants two cores");
+    }
+
+    #[test]
+    fn no_command_goes_ahead_where_a_core_is_free_or_near() {
+        let (mut leases, _) = behind_a_line(45_000_000, 20_000_000);
+        leases.want(TaskId(100), 1, false);
+        assert_eq!(leases.next_to_prepare(), None, "it can have a core at once");
+        let (mut leases, ahead) = behind_a_line(1_000_000, FAR_NS - 1);
+        assert_eq!(ahead, Some(16));
+        for number in 100..103 {
+            leases.want(TaskId(number), 1, false);
+        }
+        assert!(leases.grant(at(0)).is_some() && leases.grant(at(0)).is_some());
+        assert_eq!((leases.prepares(), leases.next_to_prepare()), (false, None));
+        let (leases, ahead) = behind_a_line(TRIPS_IN_RUN * FAR_NS, FAR_NS);
+        assert_eq!((leases.prepares(), ahead), (false, None), "nothing is begun early there");
+    }
+
+    #[test]
+    fn what_is_prepared_counts_as_supply() {
+        assert!(with_two_prepared().is_well_supplied());
+    }
+
+    #[test]
+    fn nothing_is_begun_early_before_enough_actions_were_seen() {
+        let mut leases = Leases::new(2);
+        for number in 0..SAMPLES_MIN {
+            assert_eq!(leases.new_lookahead(), None, "after {number}");
+            assert!(leases.begin(TaskId(number), 1, at(0)));
+            leases.end(TaskId(number), true, at(1));
+        }
+        assert_eq!(leases.new_lookahead(), Some(16));
+    }
+
+    /// Actions that begin early and take so long each.
+    fn run_early(leases: &mut Leases, took_ns: u64) {
+        for number in 200..240 {
+            assert!(!leases.begin(TaskId(number), 1, at(0)));
+            leases.want(TaskId(number), 1, false);
+            assert_eq!(leases.grant(at(0)), Some(TaskId(number)));
+            leases.end(TaskId(number), true, at(took_ns));
+        }
+    }
+
+    #[test]
+    fn looking_ahead_goes_on_while_actions_are_not_much_longer() {
+        let mut near = after_samples(SHORT_NS - 1);
+        assert_eq!(near.new_lookahead(), Some(16));
+        run_early(&mut near, LONG_NS - 1_000_000);
+        assert_eq!(near.new_lookahead(), None);
+        run_early(&mut near, LONG_NS + 1_000_000);
+        assert_eq!(near.new_lookahead(), Some(0));
+        let (mut far, ahead) = behind_a_line((TRIPS_IN_RUN - 5) * FAR_NS, FAR_NS);
+        assert_eq!(ahead, Some(4));
+        run_early(&mut far, (2 * TRIPS_IN_RUN - 5) * FAR_NS);
+        assert_eq!(far.new_lookahead(), None);
+        run_early(&mut far, (2 * TRIPS_IN_RUN + 5) * FAR_NS);
+        assert_eq!(far.new_lookahead(), Some(0));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::slice::from_ref;
+use std::vec;
 use std::vec::Vec;
 
 use super::*;
@@ -32,14 +33,19 @@ fn begin(attempts: &mut Commands, id: u32, unstaged: bool) -> bool {
     attempts.begin(TaskId(id), &next(1, NODE), 1, at(0), unstaged, ())
 }
 
-/// Twice as many actions as a node has cores, after short ones were seen: the first `leased` have leases.
+/// Actions that took so long run on a node, one after the other.
+fn run_some(attempts: &mut Commands, node: NodeId, took_ns: u64) {
+    for id in (0..20).map(TaskId) {
+        attempts.begin(id, &next(1, node), 1, at(0), false, ());
+        attempts.end_action(id, None, at(took_ns));
+        attempts.take(id).unwrap();
+    }
+}
+
+/// Two nodes of two cores, on the first of which actions are begun early, as short ones were seen there.
 fn looking_ahead() -> Commands {
     let mut attempts = nodes(2);
-    for id in 0..20 {
-        begin(&mut attempts, id, false);
-        attempts.end_action(TaskId(id), None, at(0));
-        attempts.take(TaskId(id)).unwrap();
-    }
+    run_some(&mut attempts, NODE, 0);
     assert_eq!(attempts.take_lookahead(), [(NODE, 16)]);
     attempts
 }
@@ -74,6 +80,47 @@ fn commands_of_an_attempt_with_a_lease_start_at_once() {
     let out = does(|out| assert_eq!(attempts.want_command(TaskId(7), 1, out), None));
     assert_eq!(out, [start(7, 1)]);
     assert!(attempts.acting(TaskId(7)).unwrap().ran_command());
+    attempts.command_ended(TaskId(7), at(1), &mut Vec::new());
+    assert!(attempts.acting(TaskId(7)).unwrap().holds_lease(), "nobody waits for its core");
+}
+
+#[test]
+fn an_attempt_that_is_begun_early_has_its_first_lease_when_a_core_is_free() {
+    let mut attempts = looking_ahead();
+    begin(&mut attempts, 100, true);
+    let early = attempts.get(TaskId(100)).unwrap();
+    assert!(!early.had_lease() && !early.ran_command() && !early.is_prepared());
+    assert_eq!(early.inputs(), InputGate::Unstaged { before: false });
+    want(&mut attempts, 100, 1);
+    let stage = AttemptEffect::StageIn { id: TaskId(100) };
+    assert_eq!(does(|out| attempts.grant(at(1), out)), [stage]);
+    let leased = attempts.get(TaskId(100)).unwrap();
+    assert!(leased.had_lease() && !leased.ran_command() && !leased.waits_for_room());
+    assert_eq!(leased.inputs(), InputGate::Pending { changed: false });
+    assert!(leased.was_staged_for());
+    attempts.inputs_held_up(TaskId(100), 1, at(2));
+    assert!(attempts.get(TaskId(100)).unwrap().waits_for_room());
+}
+
+#[test]
+fn an_attempt_has_run_for_as_long_as_it_has_held_its_cores() {
+    let mut attempts = looking_ahead();
+    for id in 100..103 {
+        begin(&mut attempts, id, false);
+        want(&mut attempts, id, id);
+    }
+    let ran_ns = |attempts: &Commands, now| {
+        attempts.ran_ns(TaskId(100), attempts.get(TaskId(100)).unwrap(), at(now))
+    };
+    attempts.grant(at(1), &mut Vec::new());
+    assert_eq!(ran_ns(&attempts, 2), 1);
+    attempts.command_ended(TaskId(100), at(3), &mut Vec::new());
+    attempts.grant(at(3), &mut Vec::new());
+    assert_eq!(ran_ns(&attempts, 5), 2, "another one has its core");
+    want(&mut attempts, 100, 7);
+    attempts.command_ended(TaskId(101), at(6), &mut Vec::new());
+    attempts.grant(at(6), &mut Vec::new());
+    assert_eq!(ran_ns(&attempts, 9), 5);
 }
 
 #[test]
@@ -126,6 +173,7 @@ fn a_caller_lends_its_cores_and_starts_what_has_waited() {
     let (first, second) = (InvocationId(1), InvocationId(2));
     attempts.suspend(first, TaskId(100), at(2), &mut Vec::new());
     attempts.suspend(second, TaskId(100), at(3), &mut Vec::new());
+    assert!(attempts.is_called(first) && attempts.is_called(second));
     assert_eq!(attempts.acting(TaskId(100)).unwrap().held(), [(1, 2)]);
     assert_eq!(want(&mut attempts, 100, 5), [start(100, 5)]);
     attempts.resume(first, at(4));
@@ -152,6 +200,44 @@ fn a_caller_that_has_ended_leaves_nothing_to_its_next_attempt() {
 }
 
 #[test]
+fn a_caller_whose_command_has_ended_waits_for_its_invocation_still() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 100, false);
+    attempts.suspend(InvocationId(1), TaskId(100), at(1), &mut Vec::new());
+    assert_eq!(want(&mut attempts, 100, 5), [start(100, 5)]);
+    attempts.command_ended(TaskId(100), at(2), &mut Vec::new());
+    assert!(attempts.acting(TaskId(100)).unwrap().is_suspended());
+}
+
+#[test]
+fn a_caller_that_goes_on_has_its_cores_again_and_others_wait_for_them() {
+    let mut attempts = nodes(1);
+    begin(&mut attempts, 100, false);
+    attempts.suspend(InvocationId(1), TaskId(100), at(1), &mut Vec::new());
+    assert!(begin(&mut attempts, 101, false), "its core is free");
+    want(&mut attempts, 101, 5);
+    assert!(!begin(&mut attempts, 102, false));
+    want(&mut attempts, 102, 6);
+    attempts.resume(InvocationId(1), at(2));
+    attempts.command_ended(TaskId(101), at(3), &mut Vec::new());
+    assert_eq!(does(|out| attempts.grant(at(3), out)), [], "there is one core");
+    attempts.end_action(TaskId(100), None, at(4));
+    assert_eq!(does(|out| attempts.grant(at(4), out)), [start(102, 6)]);
+}
+
+#[test]
+fn no_caller_is_left_on_a_lost_node() {
+    let mut attempts = nodes(1);
+    let (lost, stays) = (InvocationId(1), InvocationId(2));
+    begin(&mut attempts, 7, false);
+    attempts.begin(TaskId(8), &next(1, OTHER), 1, at(0), false, ());
+    attempts.suspend(lost, TaskId(7), at(1), &mut Vec::new());
+    attempts.suspend(stays, TaskId(8), at(1), &mut Vec::new());
+    attempts.lose_node(NODE, at(2), &mut Vec::new());
+    assert!(!attempts.is_called(lost) && attempts.is_called(stays));
+}
+
+#[test]
 fn inputs_are_staged_once_and_again_when_they_have_changed() {
     let mut attempts = nodes(1);
     begin(&mut attempts, 7, true);
@@ -171,6 +257,16 @@ fn inputs_are_staged_once_and_again_when_they_have_changed() {
     attempts.inputs_changed(TaskId(7));
     let refused = [refuse(7, 4, Refusal::Inputs)];
     assert_eq!(want(&mut attempts, 7, 4), refused, "for good");
+}
+
+#[test]
+fn an_attempt_whose_inputs_have_come_and_that_wants_nothing_yet_stands_in_no_line() {
+    let mut attempts = looking_ahead();
+    begin(&mut attempts, 100, false);
+    attempts.await_inputs(TaskId(100));
+    attempts.inputs_ready(TaskId(100), 1, &mut Vec::new());
+    assert_eq!(does(|out| attempts.grant(at(1), out)), []);
+    assert!(!attempts.get(TaskId(100)).unwrap().had_lease());
 }
 
 #[test]
@@ -387,6 +483,7 @@ fn what_was_begun_early_without_a_core_is_given_back() {
     attempts.grant(at(1), &mut Vec::new());
     assert_eq!(attempts.give_back_early(|id| id == TaskId(101)), []);
     assert_eq!(attempts.give_back_early(|_| true), [TaskId(102)]);
+    assert!(!attempts.get(TaskId(101)).unwrap().is_given_back());
     attempts.abort(TaskId(102), true, &mut Vec::new());
     attempts.end_action(TaskId(102), None, at(2));
     assert!(attempts.take(TaskId(102)).unwrap().is_given_back());
@@ -412,6 +509,7 @@ fn the_end_of_an_action_gives_up_its_cores_and_counts_code_that_had_none() {
     assert!(attempts.acting(TaskId(100)).is_none());
     assert_eq!(attempts.all_acting().count(), 0);
     attempts.stage_out(TaskId(100));
+    assert_eq!(*attempts.get(TaskId(100)).unwrap().state(), State::StagingOut);
     assert_eq!(attempts.take(TaskId(100)).unwrap().number(), 1);
 }
 
@@ -512,8 +610,9 @@ fn an_attempt_is_found_by_its_task_and_its_number() {
     assert!(attempts.acting_as(TaskId(7), 2).is_none());
     assert!(attempts.details_mut(TaskId(7)).is_some());
     assert!(attempts.details_mut(TaskId(8)).is_none());
-    attempts.begin(TaskId(8), &next(1, OTHER), 2, at(0), false, ());
-    assert_eq!(attempts.get(TaskId(8)).unwrap().cores(), 2);
+    attempts.begin(TaskId(8), &next(3, OTHER), 2, at(7), false, ());
+    let other = attempts.get(TaskId(8)).unwrap();
+    assert_eq!((other.number(), other.cores(), other.began()), (3, 2, at(7)));
 }
 
 #[test]
@@ -535,6 +634,50 @@ fn beside_a_gang_actions_have_their_cores_at_once_on_all_nodes() {
     assert!(begin(&mut attempts, 101, false));
     attempts.hold_lookahead(false);
     assert_eq!(attempts.take_lookahead(), [(NODE, 16)]);
+}
+
+#[test]
+fn beside_a_gang_nothing_is_begun_early_on_a_node_that_comes() {
+    let mut attempts = nodes(2);
+    attempts.hold_lookahead(true);
+    attempts.set_cores(OTHER, 2);
+    run_some(&mut attempts, OTHER, 0);
+    assert_eq!(attempts.take_lookahead(), []);
+    attempts.hold_lookahead(false);
+    assert_eq!(attempts.take_lookahead(), [(OTHER, 16)]);
+}
+
+#[test]
+fn once_a_task_needs_more_than_a_core_nothing_is_begun_early_on_any_node() {
+    let mut attempts = looking_ahead();
+    attempts.disable_lookahead();
+    assert_eq!(attempts.take_lookahead(), [(NODE, 0)]);
+    assert!(begin(&mut attempts, 100, false), "it has its core at once");
+    attempts.set_cores(OTHER, 2);
+    run_some(&mut attempts, OTHER, 0);
+    assert_eq!(attempts.take_lookahead(), []);
+}
+
+#[test]
+fn a_node_is_well_supplied_when_enough_commands_wait_for_its_cores() {
+    let mut attempts = looking_ahead();
+    for id in 100..108 {
+        assert!(!attempts.is_well_supplied(NODE));
+        begin(&mut attempts, id, false);
+        want(&mut attempts, id, id);
+    }
+    assert!(attempts.is_well_supplied(NODE) && !attempts.is_well_supplied(OTHER));
+}
+
+#[test]
+fn a_node_whose_cores_are_set_anew_is_as_far_as_it_was() {
+    for (trip_ns, ahead) in [(0, None), (20_000_000, Some((NODE, 16)))] {
+        let mut attempts = nodes(2);
+        attempts.set_trip(NODE, trip_ns);
+        attempts.set_cores(NODE, 2);
+        run_some(&mut attempts, NODE, 15_000_000);
+        assert_eq!(attempts.take_lookahead().first().copied(), ahead, "{trip_ns} ns away");
+    }
 }
 
 /// As [`looking_ahead`], on a node that is far.
@@ -570,6 +713,169 @@ fn commands_go_to_a_far_node_before_they_may_run_when_their_inputs_are_there() {
     let mut attempts = far();
     assert_eq!(does(|out| attempts.prepare(|_, _| true, out)), [prepare(102), prepare(103)]);
     assert!(attempts.get(TaskId(102)).unwrap().is_prepared());
+}
+
+#[test]
+fn a_command_that_may_not_go_ahead_yet_goes_when_it_may() {
+    let mut attempts = far();
+    assert_eq!(does(|out| attempts.prepare(|_, _| false, out)), []);
+    let both = [prepare(102), prepare(103)];
+    assert_eq!(does(|out| attempts.prepare(|_, _| true, out)), both);
+}
+
+#[test]
+fn no_command_goes_ahead_of_code_that_waits_for_its_core() {
+    let mut attempts = far();
+    attempts.want_lease(TaskId(102), &mut Vec::new());
+    assert_eq!(does(|out| attempts.prepare(|_, _| true, out)), []);
+}
+
+#[test]
+fn what_runs_code_alone_has_no_command_anywhere() {
+    let mut attempts = far();
+    attempts.prepare(|id, _| id == TaskId(102), &mut Vec::new());
+    begin(&mut attempts, 104, false);
+    let in_code = |id| attempts.get(TaskId(id)).unwrap().is_in_code();
+    let [runs, prepared, waits, code] = [100, 102, 103, 104].map(in_code);
+    assert!(!runs && !prepared && !waits && code);
+}
+
+#[test]
+fn a_command_beside_one_that_frees_its_core_waits_until_the_node_keeps_that() {
+    let mut attempts = far();
+    assert_eq!(want(&mut attempts, 100, 5), [AttemptEffect::KeepCore { id: TaskId(100) }]);
+    assert_eq!(want(&mut attempts, 100, 6), [], "the node has been asked");
+    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 2, out)), [], "of another attempt");
+    let both = [start(100, 5), start(100, 6)];
+    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 1, out)), both);
+}
+
+#[test]
+fn of_commands_that_have_waited_together_the_first_starts_and_its_node_is_to_keep_the_core() {
+    let mut attempts = looking_ahead();
+    attempts.set_trip(NODE, 20_000_000);
+    begin(&mut attempts, 100, false);
+    want(&mut attempts, 100, 100);
+    want(&mut attempts, 100, 5);
+    let keep = AttemptEffect::KeepCore { id: TaskId(100) };
+    assert_eq!(does(|out| attempts.grant(at(1), out)), [start_there(100), keep]);
+    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 1, out)), [start(100, 5)]);
+}
+
+#[test]
+fn a_prepared_command_that_begins_has_the_core_and_frees_it_at_its_end() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    assert_eq!(does(|out| attempts.command_begun(NODE, TaskId(102), 1, at(2), out)), []);
+    let begun = attempts.acting(TaskId(102)).unwrap();
+    assert!(begun.holds_lease() && begun.had_lease() && begun.ran_command());
+    assert_eq!(want(&mut attempts, 102, 5), [AttemptEffect::KeepCore { id: TaskId(102) }]);
+    // Of an earlier attempt: this one's is at its node still.
+    assert_eq!(does(|out| attempts.command_begun(NODE, TaskId(103), 2, at(2), out)), []);
+    assert!(attempts.acting(TaskId(103)).unwrap().is_prepared());
+}
+
+#[test]
+fn a_prepared_command_whose_code_waits_too_lets_it_go_on_when_it_begins() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    assert_eq!(does(|out| attempts.want_lease(TaskId(102), out)), []);
+    let leased = AttemptEffect::Leased { id: TaskId(102) };
+    assert_eq!(does(|out| attempts.command_begun(NODE, TaskId(102), 1, at(2), out)), [leased]);
+}
+
+#[test]
+fn an_aborted_action_asks_once_for_its_prepared_command_and_ends_when_it_has_that() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    let mut abort = |id| {
+        does(|out| {
+            attempts.abort(TaskId(id), true, out);
+        })
+    };
+    for id in [102, 103] {
+        assert_eq!(abort(id), [AttemptEffect::Withdraw { id: TaskId(id) }]);
+        assert_eq!(abort(id), []);
+    }
+    let mut withdraw = |number| {
+        let mut left = None;
+        let out = does(|out| {
+            left = attempts.command_withdrawn(NODE, TaskId(102), number, 102, out);
+        });
+        (left, out)
+    };
+    assert_eq!(withdraw(2), (Some(102), vec![]), "of another attempt");
+    let ends = vec![refuse(102, 102, Refusal::Aborted), AttemptEffect::Abort { id: TaskId(102) }];
+    assert_eq!(withdraw(1), (None, ends));
+    // The node had begun this one before it was asked.
+    let signal = AttemptEffect::Signal { id: TaskId(103) };
+    assert_eq!(does(|out| attempts.command_begun(NODE, TaskId(103), 1, at(2), out)), [signal]);
+}
+
+#[test]
+fn a_core_that_goes_to_a_prepared_command_is_no_longer_that_of_the_action_before() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    assert_eq!(attempts.passed_on(NODE), 0);
+    attempts.core_freed(NODE, TaskId(100), 1, at(2));
+    let freed = attempts.acting(TaskId(100)).unwrap();
+    assert_eq!((freed.holds_lease(), freed.held()), (false, &[(1, 2)][..]));
+}
+
+#[test]
+fn a_command_beside_one_whose_core_has_gone_to_another_stands_in_line() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    want(&mut attempts, 100, 5);
+    attempts.core_freed(NODE, TaskId(100), 1, at(2));
+    attempts.command_ended(TaskId(100), at(2), &mut Vec::new());
+    for id in [102, 103] {
+        attempts.command_begun(NODE, TaskId(id), 1, at(3), &mut Vec::new());
+    }
+    for id in 101..104 {
+        attempts.end_action(TaskId(id), None, at(4));
+    }
+    let there = AttemptEffect::Start { id: TaskId(100), command: 5, frees_core: true };
+    assert_eq!(does(|out| attempts.grant(at(4), out)), [there]);
+}
+
+#[test]
+fn a_command_without_room_stands_in_no_line_when_the_core_beside_it_has_gone_to_another() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    attempts.await_inputs(TaskId(100));
+    want(&mut attempts, 100, 5);
+    attempts.inputs_held_up(TaskId(100), 1, at(1));
+    attempts.core_freed(NODE, TaskId(100), 1, at(2));
+    attempts.command_ended(TaskId(100), at(2), &mut Vec::new());
+    attempts.end_action(TaskId(101), None, at(3));
+    let release = AttemptEffect::Release { node: NODE };
+    assert_eq!(does(|out| attempts.grant(at(3), out)), [release], "the core is the other one's");
+    for id in [102, 103] {
+        attempts.command_begun(NODE, TaskId(id), 1, at(4), &mut Vec::new());
+        attempts.end_action(TaskId(id), None, at(5));
+    }
+    assert_eq!(does(|out| attempts.grant(at(5), out)), [], "there is room for it nowhere");
+    attempts.inputs_ready(TaskId(100), 1, &mut Vec::new());
+    let there = AttemptEffect::Start { id: TaskId(100), command: 5, frees_core: true };
+    assert_eq!(does(|out| attempts.grant(at(6), out)), [there]);
+}
+
+#[test]
+fn a_node_begins_what_it_holds_back_when_a_core_is_free_that_the_hub_did_not_know() {
+    let mut there = Prepared::<u32, ()>::default();
+    assert_eq!(there.core_freed(), None);
+    assert_eq!(there.prepare(1, (), 1), None, "the hub had heard of that core");
+    assert_eq!(there.core_freed(), Some((1, ())));
+    assert_eq!(there.core_freed(), None);
+    assert_eq!(there.prepare(2, (), 2), Some((2, ())), "of the third it had not");
+    for id in 3..6 {
+        assert_eq!(there.prepare(id, (), 3), None);
+    }
+    assert_eq!([there.withdraw(&3), there.withdraw(&3)], [Some(()), None]);
+    assert_eq!(there.release(), Some((4, ())));
+    assert_eq!(there.withdraw_all(), [(5, ())]);
+    assert_eq!(there.release(), None);
 }
 
 #[test]

@@ -57,6 +57,16 @@ fn names_that_begin_as_the_target_up_to_its_first_dot_belong_to_it() {
 }
 
 #[test]
+fn what_is_left_of_a_failed_attempt_or_a_transfer_is_nobodys() {
+    for name in ["out.txt._fail_", ".rakuda-part-3"] {
+        assert!(is_left_over(name.as_bytes()), "{name}");
+    }
+    for name in ["out.txt", "a._fail_.txt", "x.rakuda-part-3", ""] {
+        assert!(!is_left_over(name.as_bytes()), "{name}");
+    }
+}
+
+#[test]
 fn a_file_goes_with_the_target_whose_name_is_most_like_its_own() {
     let targets =
         ["a.fits", "a_1.fits", "b", "d.1.2.plane", "d.1.3.plane", "d.1.30.plane", "sub/a_area.x"];
@@ -195,6 +205,66 @@ fn a_task_that_declares_or_a_run_that_does_not_guess_is_not_guessed_about() {
 }
 
 #[test]
+fn what_is_declared_of_outputs_says_nothing_of_inputs() {
+    let mut policy = policy(&["outputs", "inputs", "nothing"]);
+    let declaration = |outputs, inputs| Declaration { outputs, inputs, place: Vec::new() };
+    policy.declare(declaration(Some(bytes(&[".x"])), None));
+    policy.declare(declaration(None, Some(bytes(&["in"]))));
+    for (id, number) in [(0, 1), (1, 2), (2, 0)] {
+        policy.add_task(TaskId(id), number);
+    }
+    let ids = [0, 1, 2].map(TaskId);
+    assert_eq!(ids.map(|id| policy.guesses_outputs(id)), [false, true, true]);
+    assert_eq!(ids.map(|id| policy.declares_outputs(id)), [true, false, false]);
+    assert_eq!(policy.searches(TaskId(1), b"/run/inputs", true), [Search::LikeTarget]);
+    let named = |id| policy.named(id, bytes(&["/run/a"]).into_iter().collect()).len();
+    assert_eq!(ids.map(named), [1, 0, 1]);
+    assert_eq!(ids.map(|id| policy.inputs(id, &[]).count()), [0, 1, 0]);
+    declare(&mut policy, 2, &[], &[]);
+    assert!(!policy.declares_outputs(TaskId(2)) && !policy.guesses_outputs(TaskId(2)));
+    let silent = FilePolicy::new(b"/run", false);
+    assert!(!silent.guesses_outputs(TaskId(0)));
+}
+
+#[test]
+fn only_names_below_the_runs_folder_are_looked_at() {
+    let names = || bytes(&["/run", "/run/a", "/runner/a", "/a"]).into_iter().collect();
+    let in_run = FilePolicy::new(b"/run/", true).named(TaskId(0), names());
+    assert_eq!(texts(&in_run), ["/run/a"]);
+    assert_eq!(FilePolicy::new(b"/", true).named(TaskId(0), names()).len(), 4);
+}
+
+#[test]
+fn a_pattern_means_secondary_files_that_their_tasks_still_have() {
+    let mut policy = policy(&["d/a", "d/b"]);
+    policy.know_secondary(TaskId(0), bytes(&["/run/d/a.idx", "/run/a.idx"]).into_iter());
+    policy.know_secondary(TaskId(1), bytes(&["/run/d/b.idx"]).into_iter());
+    let [idx] = &Matching::of(b"d/*.idx", b"/run", core::iter::empty())[..] else { panic!() };
+    let owners = |keeps: fn(TaskId) -> bool| policy.owners(idx, |id, _| keeps(id));
+    assert_eq!(owners(|_| true), BTreeSet::from([TaskId(0), TaskId(1)]));
+    assert_eq!(owners(|id| id == TaskId(1)), BTreeSet::from([TaskId(1)]));
+    let [whole] = &Matching::of(b"a.idx", b"/run", core::iter::empty())[..] else { panic!() };
+    assert_eq!(policy.owners(whole, |_, _| true), BTreeSet::from([TaskId(0)]));
+}
+
+#[test]
+fn a_guess_claims_neither_targets_nor_what_is_more_like_another_and_a_declaration_does() {
+    let mut policy = policy(&["a.x", "a.y", "a_b.x"]);
+    declare(&mut policy, 2, &["a*"], &[]);
+    let mut claim = |id: u32, target: &str, names: &[&str]| {
+        let path = |name: &&str| (format!("/run/{name}").into_bytes(), 1);
+        let found = names.iter().map(path).collect();
+        let target = format!("/run/{target}").into_bytes();
+        let claim = policy.claim(TaskId(id), &target, Vec::new(), found, |_, _, _| true);
+        texts(claim.files.iter().map(|(name, _)| name))
+    };
+    let found = ["a.x", "a.y", "a.log", "a_b.log", "b.log"];
+    assert_eq!(claim(0, "a.x", &found), ["a.log"]);
+    assert_eq!(claim(0, "a.x", &found), ["a.log"], "what it has is its own still");
+    assert_eq!(claim(2, "a_b.x", &found), ["a.log", "a_b.log", "b.log"]);
+}
+
+#[test]
 fn words_options_and_assignments_name_files() {
     let line = &b"sh bin/tool.sh --table=a/b.tbl -q <in/1 >'out/x' && cmp ./in/1 ../other"[..];
     let found = texts(&names_in([line].into_iter(), b"/run"));
@@ -228,6 +298,8 @@ fn a_command_needs_what_its_words_name_and_what_lies_in_folders_that_they_name()
     assert_eq!(script, (vec![], vec!["/run/tool".to_string()], vec!["/run".to_string()]));
     let gone = needed(0, "own", &[("gone", Seen::Nothing)]);
     assert_eq!(gone.0, Vec::<u32>::new());
+    let own = needed(1, "made/1", &[("made/1.idx", Seen::Nothing), ("made/1", Seen::File)]);
+    assert_eq!((own.0, own.1), (vec![], none()), "what it makes itself");
     let around = needed(4, "out/own", &[("out", Seen::Folder)]);
     assert_eq!(around.0, Vec::<u32>::new(), "it is where the target is to be");
 }

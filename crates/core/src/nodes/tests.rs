@@ -84,6 +84,8 @@ fn the_run_counts_on_agents_of_nodes_that_are_up_or_drained() {
     let there = states.map(|state| {
         let nodes = Life::at(state).nodes;
         assert_eq!(nodes.link(ID).is_some(), nodes.is_there(ID), "{state:?}");
+        assert_eq!(nodes.is_up(ID), state == Up, "{state:?}");
+        assert!(nodes.states().eq([(ID, state)]));
         nodes.is_there(ID)
     });
     assert_eq!(there, [false, false, true, true, false, false, false, false, false]);
@@ -143,6 +145,40 @@ fn earlier_link_says_nothing_more() {
 }
 
 #[test]
+fn last_word_over_a_link_that_has_ended_makes_no_node_wait_longer() {
+    let mut life = Life::at(Away);
+    life.now = 5;
+    life.tell(NodeInput::Heard { incarnation: 1 });
+    assert_eq!(life.nodes.due(), Some(Time(41)));
+}
+
+#[test]
+fn what_came_late_does_not_make_a_node_wait_less() {
+    let mut life = Life::at(Up);
+    for now in [7, 3] {
+        life.now = now;
+        life.tell(NodeInput::Heard { incarnation: 1 });
+    }
+    assert_eq!(life.nodes.due(), Some(Time(18)));
+}
+
+#[test]
+fn of_several_nodes_the_one_that_is_due_first_is_lost_first() {
+    let mut nodes = Nodes::default();
+    let mut out = Vec::new();
+    for (number, start_ns) in (0..).zip([30, 10, 20]) {
+        let limits = NodeLimits { start_ns: Some(start_ns), ..NodeLimits::default() };
+        let known = NodeInput::Known { origin: NodeOrigin::Awaited, limits };
+        nodes.handle(Time(0), NodeId(number), known, &mut out);
+    }
+    assert_eq!(nodes.due(), Some(Time(11)));
+    (0..4).for_each(|_| nodes.take_due(Time(25), &mut out));
+    let [second, third] = [1, 2].map(|id| NodeEffect::Lose { id: NodeId(id) });
+    assert_eq!(out, [second, third]);
+    assert_eq!(nodes.due(), Some(Time(31)));
+}
+
+#[test]
 fn node_is_lost_when_it_was_not_heard_for_too_long_and_given_up_later() {
     let mut life = Life::at(Up);
     life.now = 7;
@@ -192,6 +228,7 @@ fn run_has_nodes_left_while_one_is_there_or_may_come() {
         let is_left = matches!(state, Starting | Up | Drained | Away);
         assert_eq!(life.nodes.is_any_left(), is_left, "{state:?}");
         assert_eq!(life.nodes.is_any_coming(), matches!(state, Starting | Away), "{state:?}");
+        assert!(!life.nodes.is_expecting());
         life.nodes.set_expecting(true);
         assert!(life.nodes.is_any_left() && life.nodes.is_expecting(), "{state:?}");
     }
