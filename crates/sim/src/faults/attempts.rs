@@ -116,10 +116,8 @@ impl Chaos {
         self.tell(Input::InvocationOver { id: invocation });
         let acts = self.hub.run.attempts().acting_as(TaskId(task), attempt);
         if let Some(acts) = acts {
-            let (resumed, had_lease) = (acts.holds_lease(), acts.had_lease());
-            let shadow = self.shadow(TaskId(task));
-            shadow.resumed |= resumed;
-            shadow.had_lease |= had_lease;
+            let resumed = acts.holds_lease();
+            self.shadow(TaskId(task)).resumed |= resumed;
             self.say_to_front(task, ToFront::InvocationEnded { attempt, well });
         }
     }
