@@ -761,13 +761,12 @@ impl<D, C> Attempts<D, C> {
             }
         } else {
             match attempt.lease {
-                Lease::Deferred => {}
                 Lease::None if attempt.waits_for_room => {}
                 // Its cores are another one's.
                 Lease::None => self.stand_in_line(id, false),
                 // What still waits for its inputs is to start on these cores.
                 Lease::Held | Lease::Lent(_) => self.release_gated(id, out),
-                Lease::Wanted { .. } | Lease::Prepared { .. } => {}
+                Lease::Deferred | Lease::Wanted { .. } | Lease::Prepared { .. } => {}
             }
             self.give_cores_away(id, now);
         }

@@ -225,10 +225,6 @@ impl Chaos {
 
     /// Whatever the hub thinks of its leases: no more runs than there are cores.
     fn check_cores(&self, node: u32) {
-        if self.scenario.calls() {
-            // What callers start while they wait needs none, and they have theirs again whatever runs.
-            return;
-        }
         let running = self.agents[node as usize].running.values();
         let of_tasks: BTreeMap<u32, u32> = running.map(|one| (one.task, one.cores)).collect();
         let cores = self.scenario.cores[node as usize];

@@ -29,14 +29,12 @@ impl Chaos {
     /// No more cores are leased than there are, and none while one stands in line before.
     fn check_leases(&mut self) {
         let nodes = self.scenario.cores.len();
-        let (mut used, mut taken_back) = (vec![0; nodes], vec![0; nodes]);
+        let mut used = vec![0; nodes];
         let (mut granted, mut first) = (vec![i64::MIN; nodes], vec![(i64::MAX, 0); nodes]);
         let mut stand = Vec::new();
         for (id, one) in self.hub.run.attempts().all() {
             let node = one.node().0 as usize;
-            if one.holds_lease() && one.details.resumed {
-                taken_back[node] += one.cores();
-            } else if one.holds_lease() {
+            if one.holds_lease() {
                 used[node] += one.cores();
             }
             match one.details.in_line.filter(|_| one.is_acting()) {
@@ -62,8 +60,7 @@ impl Chaos {
             );
             let (place, wants) = first[node];
             let passed = self.hub.run.attempts().passed_on(NodeId(node as u32));
-            let all_used = used[node] + taken_back[node] + passed;
-            let fits = place < i64::MAX && all_used + wants <= cores;
+            let fits = place < i64::MAX && used[node] + passed + wants <= cores;
             assert!(!fits, "a core of node {node} is free, and one stands in line");
         }
         for id in stand {

@@ -148,19 +148,6 @@ impl Scenario {
         !self.shared && self.gfarm.is_none()
     }
 
-    /// The task that the action of a task waits for in the middle: one with a smaller number, so that none waits for
-    /// another one in a circle. Gangs would: of these, all wait for one another.
-    pub(crate) fn called_by(&self, task: u32) -> Option<u32> {
-        let called = task.wrapping_mul(31) % task.max(1);
-        let calls = self.calls() && called < task && self.tasks[called as usize].has_action;
-        calls.then_some(called)
-    }
-
-    /// Some actions wait for tasks that they invoke.
-    pub(crate) fn calls(&self) -> bool {
-        self.stages() && self.gangs.is_empty()
-    }
-
     /// The machine of the hub, where it holds files.
     pub(crate) fn home(&self) -> u32 {
         self.cores.len() as u32

@@ -162,16 +162,6 @@ impl Chaos {
         }
     }
 
-    /// An attempt reads nothing for now.
-    pub(crate) fn leave_room(&mut self, id: TaskId) {
-        self.count("inputs left by callers");
-        let Some(node) = self.hub.run.attempts().acting(id).map(rakuda_core::Attempt::node) else {
-            return;
-        };
-        self.shadow(id).heeded = None;
-        self.stage(StagerInput::Released { id, node });
-    }
-
     /// An attempt reads nothing any more.
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
         if self.scenario.stages() {
