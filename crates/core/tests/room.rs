@@ -158,13 +158,13 @@ impl World {
     /// Plans a task, with those that it invokes: its number.
     fn plan(&mut self, depth: u32) -> u32 {
         let mut inputs: Vec<TaskId> =
-            (0..1 + self.below(3)).map(|_| TaskId(self.below(FILES))).collect();
+            (0..=self.below(3)).map(|_| TaskId(self.below(FILES))).collect();
         inputs.sort_unstable();
         inputs.dedup();
         let mut threads = Vec::new();
-        for _ in 0..1 + self.below(2) {
+        for _ in 0..=self.below(2) {
             let mut steps = VecDeque::new();
-            for _ in 0..1 + self.below(4) {
+            for _ in 0..=self.below(4) {
                 let step = match self.below(6) {
                     0..=2 => Step::Command,
                     3 => Step::Code,
@@ -311,7 +311,9 @@ impl World {
                     self.attempts.resume(invocation, now);
                     let waits = Wait::Invocation(invocation);
                     let callers: Vec<u32> = self.tasks.keys().copied().collect();
-                    callers.into_iter().for_each(|task| self.wake(task, |it| it == waits));
+                    for task in callers {
+                        self.wake(task, |it| it == waits);
+                    }
                 }
             }
             Happening::Exit(command) => {
@@ -369,7 +371,9 @@ impl World {
             if out.is_empty() {
                 return;
             }
-            out.into_iter().for_each(|effect| self.perform(effect));
+            for effect in out {
+                self.perform(effect);
+            }
         }
     }
 

@@ -66,7 +66,9 @@ impl Hub {
             StagerEffect::Remove { removal, node, files, counted } => {
                 self.remove_copies(removal, node, &files);
                 if counted {
-                    files.iter().for_each(|(id, _)| self.tell_places(*id));
+                    for (id, _) in &files {
+                        self.tell_places(*id);
+                    }
                 }
             }
             StagerEffect::StopRemoval { removal } => self.stop_removal(removal),
