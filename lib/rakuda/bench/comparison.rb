@@ -73,7 +73,7 @@ module Rakuda
         @begin_ns = Launch.now_ns
         results = []
         @options.fetch(:rounds).times do |round|
-          break if (@ended = no_more(round))
+          break if (@ended = Turns.no_more(round, @options, @begin_ns) { @instance.bytes_written })
 
           Turns.order(@engines, round).each_with_index { |engine, order| run(engine, round, order) }
           results = @engines.map { |engine| result(engine, machine) }
@@ -86,17 +86,6 @@ module Rakuda
       end
 
       private
-
-      # @return [String, nil] why there is no such round after those that were
-      def no_more(round)
-        return if round.zero?
-        return "--timeout #{@options.fetch(:timeout)} s has passed" unless Launch.left(@options, @begin_ns).positive?
-
-        @options.fetch(:workspace).make(@instance.bytes_written)
-        nil
-      rescue UsageError => e
-        e.message
-      end
 
       def run(engine, round, order)
         folder = File.join(@options.fetch(:workspace).path, "#{Engine.file_label(engine.name, engine.style)}-#{round}")

@@ -89,7 +89,7 @@ module Rakuda
 
       # What must be equal.
       def instance(result)
-        (result["instance"] || {}).values_at("hash_by_name", "hash").compact.first ||
+        Instance.identity(result["instance"] || {}) ||
           [result["benchmark"], result["size"], result["workers"], (result["settings"] || {}).except(*Facets::UNSAID)].inspect
       end
 

@@ -122,6 +122,10 @@ module Rakuda
       # The same, whatever the folder of the task programs is: equal in two checkouts, and on two machines.
       def digest_by_name = digest_of(tasks.map { |task| [File.basename(task.command.first), *task.command.drop(1)] })
 
+      # @param described [Hash] of a result
+      # @return [String, nil] what results of one instance have alike
+      def self.identity(described) = described.values_at("hash_by_name", "hash").compact.first
+
       # @param one [Hash] of a result
       # @param other [Hash] likewise
       # @return [Boolean] whether these are one instance

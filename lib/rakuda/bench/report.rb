@@ -8,6 +8,7 @@ require "rakuda/bench/engines"
 require "rakuda/bench/errors"
 require "rakuda/bench/facets"
 require "rakuda/bench/figures"
+require "rakuda/bench/instance"
 require "rakuda/bench/mapreduce/split"
 require "rakuda/bench/micro"
 require "rakuda/bench/micro_figures"
@@ -171,7 +172,7 @@ module Rakuda
       # @return [Array<String>]
       def ratios(results)
         groups = results.group_by { |result| compared(result) }.values.select { |group| group.size > 1 }
-        apart = results.group_by { |result| result["instance"].values_at("hash_by_name", "hash").compact.first }.values
+        apart = results.group_by { |result| Instance.identity(result["instance"]) }.values
                        .reject { |group| group.map { |result| compared(result) }.uniq.size == 1 }
         groups.flat_map { |group| group_lines(group) } + apart.map do |group|
           "#{group.first["benchmark"]}: results of #{group.map { |result| compared(result) }.uniq.size} comparisons, whose " \

@@ -16,6 +16,19 @@ module Rakuda
         round.odd? ? rotated.reverse : rotated
       end
 
+      # @param begin_ns [Integer] when the first round began
+      # @yieldreturn [Integer] bytes that a round writes
+      # @return [String, nil] why there is no such round after those that were
+      def no_more(round, options, begin_ns)
+        return if round.zero?
+        return "--timeout #{options.fetch(:timeout)} s has passed" unless Launch.left(options, begin_ns).positive?
+
+        options.fetch(:workspace).make(yield)
+        nil
+      rescue UsageError => e
+        e.message
+      end
+
       # Waits until what was written on that file system before is on the disk: else the first engine writes it back, too.
       # @raise [Failure]
       def settle(folder, limit)

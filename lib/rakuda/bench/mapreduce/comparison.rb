@@ -52,7 +52,7 @@ module Rakuda
           @begin_ns = Launch.now_ns
           results = []
           @options.fetch(:rounds).times do |round|
-            break if (@ended = no_more(round))
+            break if (@ended = Turns.no_more(round, @options, @begin_ns) { @job.space_of_round })
 
             Turns.order(@engines, round).each_with_index { |engine, order| run(engine, round, order) }
             results = @engines.map { |engine| result(engine, machine) }
@@ -65,17 +65,6 @@ module Rakuda
         end
 
         private
-
-        # @return [String, nil] why there is no such round after those that were
-        def no_more(round)
-          return if round.zero?
-          return "--timeout #{limit} s has passed" unless Launch.left(@options, @begin_ns).positive?
-
-          @options.fetch(:workspace).make(@job.space_of_round)
-          nil
-        rescue UsageError => e
-          e.message
-        end
 
         # For each program that makes inputs or looks at outputs, and for all rounds together.
         def limit = @options.fetch(:timeout)
