@@ -711,6 +711,37 @@ fn what_nothing_makes_and_nobody_has_any_more_is_not_waited_for() {
     }
 }
 
+/// Its node is given up, and before it is made again a node comes that has a copy.
+#[test]
+fn what_nobody_had_any_more_and_comes_to_light_is_not_made_again() {
+    for found in [Places::One(NodeId(2)), Places::Many([NodeId(1), NodeId(2)].into())] {
+        let policy = Policy::Fifo;
+        let mut script = Script::new(Config { policy, files_on_nodes: true, ..Config::default() });
+        script.node(0, 1);
+        script.node(1, 1);
+        let made = script.file(None, &[]);
+        let slow = script.plain(&[made]);
+        let end = script.plain(&[made, slow]);
+        script.invoke(&[end]);
+        script.ok(made);
+        script.found(made, 1010, 0);
+        let node = NodeId(1);
+        let other = script.plain(&[]);
+        script.invoke(&[other]);
+        assert_eq!(script.scheduler.task(TaskId(other)).unwrap().state, TaskState::Running { node });
+        script.lose(0);
+        script.give_up(0);
+        let is_made = |script: &Script| script.scheduler.task(TaskId(made)).unwrap().state;
+        assert_eq!(is_made(&script), TaskState::Ready);
+        let id = TaskId(made);
+        script.send("nowhere", Event::PlacesFound { id, places: Places::Nowhere });
+        script.send("unknown", Event::PlacesFound { id, places: Places::Unknown });
+        assert_eq!(is_made(&script), TaskState::Ready);
+        script.send("found", Event::PlacesFound { id, places: found });
+        assert_eq!(is_made(&script), TaskState::Settled(Settled::NotNeeded), "{}", script.text());
+    }
+}
+
 #[test]
 fn what_a_reopened_task_needs_is_brought_back_when_a_stopped_invocation_had_given_it_back() {
     let mut script = Script::new(Config {
