@@ -150,7 +150,8 @@ impl Scheduler {
         true
     }
 
-    /// Whether a file that nobody had is somewhere. Where files do not go with nodes, gone is gone: an answer may be late.
+    /// Whether a file that nobody had is somewhere. Where files do not go with nodes, gone is gone: an answer may be
+    /// late.
     fn may_come_to_light(&self, found: &Places) -> bool {
         self.config.files_go_with_nodes() && !found.as_slice().is_empty()
     }

@@ -390,7 +390,8 @@ fn a_gang_one_of_whose_actions_is_given_back_begins_again() {
 
 /// Whether what failed is tried again.
 fn is_retried(out: &[Output]) -> bool {
-    let is_retried = |output: &Output| matches!(output, Output::AttemptFailed { retried: true, .. });
+    let is_retried =
+        |output: &Output| matches!(output, Output::AttemptFailed { retried: true, .. });
     out.iter().any(is_retried)
 }
 

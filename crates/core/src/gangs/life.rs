@@ -311,12 +311,11 @@ impl Scheduler {
         let given_back = core::mem::take(&mut gang.given_back);
         let (uncharged, by_turns) = (gang.uncharged, gang.by_turns);
         for member in gang.members.clone() {
-            match (uncharged, given_back.contains(&member)) {
-                (true, true) => self.lost_files.uncounted_mut(member).attempts -= 1,
-                (false, false) if by_turns && !at_fault.contains(&member) => {
-                    self.lost_files.uncharged(member);
-                }
-                (true | false, _) => {}
+            let is_back = given_back.contains(&member);
+            if uncharged && is_back {
+                self.lost_files.uncounted_mut(member).attempts -= 1;
+            } else if !uncharged && !is_back && by_turns && !at_fault.contains(&member) {
+                self.lost_files.uncharged(member);
             }
         }
     }

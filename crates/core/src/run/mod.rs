@@ -356,7 +356,8 @@ impl<D, C> Run<D, C> {
                 NodeEffect::GiveUp { id } | NodeEffect::Gone { id } => {
                     self.tell(now, Event::NodeGivenUp { id }, out);
                 }
-                NodeEffect::Welcome { .. } | NodeEffect::Lose { .. } | NodeEffect::Miss { .. } => {}
+                NodeEffect::Welcome { id, .. } => self.tell(now, Event::NodeCame { id }, out),
+                NodeEffect::Lose { .. } | NodeEffect::Miss { .. } => {}
             }
             // Last: what the shell then says comes after what was wanted before.
             out.push(Effect::Node(*effect));
