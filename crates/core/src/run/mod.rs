@@ -156,7 +156,7 @@ impl<D, C> Run<D, C> {
                 out.extend(left.map(|command| Effect::DropUnowned { id, command }));
             }
             Input::CoreKept { id, attempt } => {
-                self.tell_attempts(out, |attempts, out| attempts.core_kept(id, attempt, out));
+                self.tell_attempts(out, |attempts, out| attempts.core_kept(id, attempt, now, out));
             }
             Input::CoreFreed { node, id, attempt } => {
                 self.attempts.core_freed(node, id, attempt, now);
