@@ -140,7 +140,7 @@ module Rakuda
 
       # The rule of the 2016 paper (5.4.1; 14 s against 1.7 s in 5.6).
       def rule_line(result)
-        shortest, least = MicroFigures.shortest(result["steps"]), MicroFigures.apart_s(result["sync"]) / Micro::SKEW_MAX
+        shortest, least = MicroFigures.shortest(result["steps"]), MicroFigures.apart_s(result["sync"]) / MicroFigures::SKEW_MAX
         met = shortest >= least ? "as it must" : "which is too short"
         "the shortest program ran #{Figures.seconds(shortest)}, #{met}: all run together for 99 % of #{Figures.seconds(least)} " \
           "and longer"
