@@ -97,8 +97,8 @@ module Rakuda
          "median of #{result["rounds"].size}#{interval(time["ci95"]) { |value| Figures.seconds(value) }}; " \
          "#{Figures.bytes(derived["bw"])}/s",
          parts.map { |name, key| "#{name} #{Figures.seconds(derived[key])}" }.join(", "),
-         "core time: maps #{Figures.seconds(derived["map_busy_s"])}, getting and ordering rows " \
-         "#{Figures.seconds(derived["shuffle_busy_s"])}, reduces #{Figures.seconds(derived["reduce_busy_s"])}; " \
+         "all tasks together: maps #{Figures.seconds(derived["map_busy_s"])}, reduces waiting for rows and ordering them " \
+         "#{Figures.seconds(derived["shuffle_busy_s"])}, and then #{Figures.seconds(derived["reduce_busy_s"])}; " \
          "#{Figures.bytes(derived["shuffle_bytes"])} shuffled"] +
           places_lines(result, "maps" => "maps_hosts", "reduces" => "reduces_hosts")
       end
