@@ -5,6 +5,7 @@ require "minitest/autorun"
 require "stringio"
 require "rakuda/bench/buffered"
 require "rakuda/bench/difference"
+require "rakuda/bench/page"
 require "rakuda/bench/plots"
 require "rakuda/bench/report"
 require "rexml/document"
@@ -146,7 +147,7 @@ class BenchDifferenceTest < Minitest::Test
   end
 
   def test_a_page_has_the_machines_of_all_results
-    page = Bench::Report.html([workflow("make", [1.0]), workflow("make", [1.0], host: "b" * 16)], {})
+    page = Bench::Page.html([workflow("make", [1.0]), workflow("make", [1.0], host: "b" * 16)])
     assert_includes page, "<h2>Machine aaaaaaaa, ext4</h2>"
     assert_includes page, "<h2>Machine bbbbbbbb, ext4</h2>"
   end

@@ -11,6 +11,7 @@ require "rakuda/bench/errors"
 require "rakuda/bench/fit"
 require "rakuda/bench/measured"
 require "rakuda/bench/options"
+require "rakuda/bench/page"
 require "rakuda/bench/prediction"
 require "rakuda/bench/report"
 require "rakuda/bench/results"
@@ -347,7 +348,7 @@ module Rakuda
       def report
         results = sound(results_of_words).values
         Report.text(results, @out)
-        @out.puts Report.page(results, @options[:html], method(:say)) if @options[:html]
+        @out.puts Page.write(results, @options[:html], method(:say)) if @options[:html]
         0
       end
 
