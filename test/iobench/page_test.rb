@@ -98,10 +98,14 @@ class BenchPageTest < Minitest::Test
     assert_equal 2, tables(apart).size
   end
 
-  def kernel(ranks, rate)
+  # One phase, in which the second rank began a third of a millisecond late.
+  def kernel(ranks, rate, **host)
+    phase = { "name" => "write", "bw_last_done" => rate, "start_skew_ns_max" => 333_000,
+              "steps" => [{ "start_ns" => [0, 333_000] }],
+              "ranks" => [{ "open_ns" => 1, "xfer_ns" => 9, "flush_ns" => 0, "close_ns" => 1 }] }
     { "schema" => "rakuda-bench/1", "benchmark" => "argot-io", "size" => "tiny", "valid" => true, "reasons" => [],
-      "hosts" => [{}], "instance" => { "ranks" => ranks, "params" => { "mesh" => [32, 32, 32] } }, "conditions" => {},
-      "engine" => { "name" => "mpirun" }, "phases" => [],
+      "hosts" => [host], "instance" => { "ranks" => ranks, "params" => { "mesh" => [32, 32, 32] } }, "conditions" => {},
+      "engine" => { "name" => "mpirun" }, "phases" => [phase],
       "derived" => [{ "name" => "write", "bw_last_done" => rate, "bw_first_done" => rate / 3, "median_bw" => rate * 0.99,
                       "min_bw" => rate * 0.5, "max_bw" => rate * 2, "reps" => 2, "bytes" => 10_000_000, "time_s" => 0.12,
                       "ops_per_s" => 12_345.6 }] }
@@ -109,7 +113,7 @@ class BenchPageTest < Minitest::Test
 
   def test_points_of_a_sweep_are_rows
     results = [kernel(1, 4e8), kernel(4, 1.2e9)]
-    results.each { |result| assert_tables_tell(result) }
+    [*results, kernel(2, 7e8, "clock_bound_ns" => 44_000)].each { |result| assert_tables_tell(result) }
     sweep, = tables(html(*results))
     assert_equal([%w[1 400.00 200.00 800.00 MB/s 1.00], %w[4 1200.00 600.00 2400.00 MB/s 3.00]],
                  sweep.map { |row| row.values_at("ranks", "bandwidth", "min", "max", "unit", "times the first") })
@@ -119,7 +123,7 @@ class BenchPageTest < Minitest::Test
   def test_plots_of_two_sweeps_have_names_of_their_own
     results = [kernel(1, 4e8), kernel(4, 1.2e9)].flat_map { |one| [one, one.merge("size" => "small")] }
     assert_equal %w[argot-io-write-over-ranks argot-io-write-over-ranks-2],
-                 Bench::Page.plots_of(results.map { |one| one.merge("phases" => []) }).keys.grep(/over/)
+                 Bench::Page.plots_of(results).keys.grep(/over/)
   end
 
   def test_each_plot_is_there_as_svg_and_as_png

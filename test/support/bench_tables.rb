@@ -45,8 +45,8 @@ module BenchTables
   # All that the text tells of a result stands in its tables, and what stands there is what the result has.
   def assert_tables_tell(result)
     html = Rakuda::Bench::Page.html([result])[%r{<article.*</article>}m]
-    titles = html.scan(%r{<h4>(.*?)</h4>}).flatten
-    shown = tables(html).flatten.flat_map { |row| figures_of(row) } + titles.flat_map { |title| figures(title) }
+    beside = html.scan(%r{<(?:h4|li)>(.*?)</}).flatten
+    shown = tables(html).flatten.flat_map { |row| figures_of(row) } + beside.flat_map { |words| figures(words) }
     told = Rakuda::Bench::Report.lines(result) - Rakuda::Bench::Page.rates(result)
     told.each do |line|
       figures(line).each { |one| assert shown.any? { |other| one.same?(other) }, "#{one.value} of #{line}: not in the tables" }

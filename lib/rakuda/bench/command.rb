@@ -118,7 +118,8 @@ module Rakuda
         shown = all.select { |entry| family.nil? || entry.family == family }
         raise UsageError, "no family #{family}; there are #{all.map(&:family).uniq.join(", ")}" if shown.empty?
 
-        shown.each { |entry| @out.puts format("%-14s %-10s %s", entry.name, entry.family, entry.summary) }
+        width = shown.map { |entry| entry.name.size }.max
+        shown.each { |entry| @out.puts format("%-#{width}s  %-10s %s", entry.name, entry.family, entry.summary) }
         0
       end
 

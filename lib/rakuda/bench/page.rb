@@ -184,9 +184,12 @@ module Rakuda
           names = group.map { |result| result["benchmark"] }.uniq.join(", ")
           "<section><h2>Machine #{escape(place.compact.join(", "))}</h2>#{of(names)}" \
             "<details><summary>what is known of it</summary>" \
-            "<pre>#{escape(JSON.pretty_generate(group.first["machine"]))}</pre></details></section>"
+            "<pre>#{escape(JSON.pretty_generate(known(group)))}</pre></details></section>"
         end
       end
+
+      # A kernel knows its libraries, and other results the system: the first that says something counts.
+      def known(group) = group.map { |result| result["machine"] }.reduce { |all, more| more.merge(all) }
 
       def escape(text) = CGI.escapeHTML(text.to_s)
     end

@@ -4,6 +4,7 @@ require "rakuda/bench/engines"
 require "rakuda/bench/errors"
 require "rakuda/bench/facets"
 require "rakuda/bench/figures"
+require "rakuda/bench/kernel_figures"
 require "rakuda/bench/micro"
 require "rakuda/bench/micro_figures"
 require "rakuda/bench/ratios"
@@ -52,7 +53,7 @@ module Rakuda
         when "rakuda-bench-mapreduce/1" then map_reduce_lines(result)
         when "rakuda-bench-micro/1"
           derived.map { |one| micro_line(one, result["workers"]) } + sync_line(result) + rates_line(result)
-        else derived.map { |one| kernel_line(one) }
+        else kernel_lines(result)
         end
       end
 
@@ -138,7 +139,7 @@ module Rakuda
         overhead = sync["overhead_s"] ? ", overhead #{Figures.seconds(sync["overhead_s"])}" : ""
         late = sync["rounds_late"].positive? ? "; #{sync["rounds_late"]} of #{sync["rounds"]} rounds with a late worker" : ""
         ["gates #{lag}#{overhead}: programs ran together for #{together(sync)}#{late}",
-         rule_line(result)]
+         rule_line(result), clocks_line(sync["clock_bound_s"].to_f)].compact
       end
 
       def together(sync) = "#{(sync["together"] * 100).floor(1)} % of the shortest program's time"
@@ -162,6 +163,17 @@ module Rakuda
         why = MicroFigures.unrated(result) and return ["no rates for the simulator: #{why}"]
         words = "rakudactl sim copyfile --nodes 1 --file-system local --rates"
         ["for the simulator: #{words} #{MicroFigures.rates(result).join(",")}"]
+      end
+
+      def kernel_lines(result)
+        skews = KernelFigures.start_skews(result)
+        result["derived"].map { |one| "#{kernel_line(one)}; ranks began up to #{Figures.seconds(skews[one["name"]])} apart" } +
+          [clocks_line(KernelFigures.clock_bound_s(result))].compact
+      end
+
+      # @return [String, nil] nil of one clock
+      def clocks_line(bound_s)
+        "clocks of hosts are known within #{Figures.seconds(bound_s)}" if bound_s.positive?
       end
 
       def kernel_line(one)

@@ -2,6 +2,7 @@
 
 require "rakuda/bench/engines"
 require "rakuda/bench/figures"
+require "rakuda/bench/kernel_figures"
 require "rakuda/bench/ratios"
 require "rakuda/bench/report"
 require "rakuda/bench/scaling"
@@ -32,7 +33,7 @@ module Rakuda
         when "rakuda-bench-workflow/1" then [Table.new(nil, workflow(result)), *places(result)]
         when "rakuda-bench-mapreduce/1" then [Table.new(nil, job(result)), *places(result)]
         when "rakuda-bench-micro/1" then [Table.new(nil, micro(result)), *nodes(result), *together(result)]
-        else [Table.new(nil, result["derived"].map { |one| phase(one) })]
+        else [Table.new(nil, phases(result), [Report.clocks_line(KernelFigures.clock_bound_s(result))].compact)]
         end
       end
 
@@ -66,6 +67,11 @@ module Rakuda
       end
 
       # Of a kernel.
+      def phases(result)
+        skews = KernelFigures.start_skews(result)
+        result["derived"].map { |one| phase(one).merge("began apart" => Figures.seconds(skews[one["name"]])) }
+      end
+
       def phase(one)
         row(one["name"], Figures::BYTES, { "overall" => one["bw_last_done"], **spread(one, "bw"),
                                            FIRST_DONE => one["bw_first_done"] }, one["reps"], per: "/s")
@@ -105,7 +111,8 @@ module Rakuda
                   "programs ran together for" => Report.together(sync),
                   "rounds with a late worker" => "#{sync["rounds_late"]} of #{sync["rounds"]}",
                   "shortest program" => "#{Figures.seconds(shortest)}#{", too short" if shortest < least}",
-                  "shortest that runs together for 99 %" => Figures.seconds(least) }
+                  "shortest that runs together for 99 %" => Figures.seconds(least),
+                  "clocks known within" => (Figures.seconds(sync["clock_bound_s"]) if sync["clock_bound_s"].to_f.positive?) }
         [Table.new("Synchronised start", words.compact.map { |name, value| { "figure" => name, "value" => value } })]
       end
 
