@@ -35,7 +35,7 @@ module Rakuda
         .wide { overflow-x: auto; margin: .5rem 0 }
         table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
         th, td { text-align: right; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); white-space: nowrap }
-        th { font-weight: 600; vertical-align: bottom }
+        th { font-weight: 600; vertical-align: bottom; white-space: normal }
         .wide th:first-child, .wide td:first-child { position: sticky; left: 0; background: Canvas }
         .words { text-align: left }
         .contents td { white-space: normal; text-align: left; vertical-align: top }
