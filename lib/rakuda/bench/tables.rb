@@ -125,8 +125,8 @@ module Rakuda
          times("tail", result, { "median" => derived["tail_s"] })]
       end
 
-      BUSY = { "core time of maps" => "map_busy_s", "core time, getting and ordering rows" => "shuffle_busy_s",
-               "core time of reduces" => "reduce_busy_s" }.freeze
+      BUSY = { "all maps together" => "map_busy_s", "all reduces, until rows are in order" => "shuffle_busy_s",
+               "all reduces, from then on" => "reduce_busy_s" }.freeze
 
       def job(result)
         derived = result["derived"]
