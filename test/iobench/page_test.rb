@@ -75,9 +75,9 @@ class BenchPageTest < Minitest::Test
     page = html(micro, failed, workflow("make", [1.0]))
     list = REXML::Document.new(page[%r{<table class="contents">.*?</table>}m])
     lines = REXML::XPath.match(list, "//tr").map { |row| row.elements.map { |cell| REXML::XPath.match(cell, ".//text()").join } }
-    assert_equal [["fio, tiny", "valid", "read-4k 11.20 MB/s"],
-                  ["les-io, tiny", "not valid: a rank &lt;died&gt;; and 1 more", ""],
-                  ["w, tiny, make", "valid", "makespan 1.00 s"]], lines
+    assert_equal [["fio, tiny", "read-4k 11.20 MB/s", "valid"],
+                  ["les-io, tiny", "", "not valid: a rank &lt;died&gt;; and 1 more"],
+                  ["w, tiny, make", "makespan 1.00 s", "valid"]], lines
     links = REXML::XPath.match(list, "//a").map { |link| link.attributes["href"].delete("#") }
     assert_equal links, page.scan(/<article id="(.*?)">/).flatten
     assert_includes page, "<li>not valid: a rank &lt;died&gt;</li><li>not valid: late</li>"

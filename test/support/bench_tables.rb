@@ -15,7 +15,7 @@ module BenchTables
   # What of a table stands where in a result: those of a figure with repetitions, and those of a workflow or job.
   REPEATED = { "overall" => %w[bw_last_done bw ops_per_s], "median" => %w[median_bw median_ops_per_s],
                "min" => %w[min_bw min_ops_per_s], "max" => %w[max_bw max_ops_per_s], "at 95 %" => %w[ci95],
-               "until the first ended" => %w[bw_first_done], "n" => %w[reps] }.freeze
+               "first done" => %w[bw_first_done], "n" => %w[reps] }.freeze
   MAKESPAN = { "median" => "median", "min" => "min", "max" => "max", "at 95 %" => "ci95" }.freeze
 
   # @return [Array<Figure>] the numbers of a text in their units; of names, such as write-4k, there are none

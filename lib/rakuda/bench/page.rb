@@ -35,7 +35,7 @@ module Rakuda
         .wide { overflow-x: auto; margin: .5rem 0 }
         table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
         th, td { text-align: right; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); white-space: nowrap }
-        th { font-weight: 600; vertical-align: bottom; white-space: normal }
+        th { font-weight: 600; vertical-align: bottom }
         .wide th:first-child, .wide td:first-child { position: sticky; left: 0; background: Canvas }
         .words { text-align: left }
         .contents td { white-space: normal; text-align: left; vertical-align: top }
@@ -110,8 +110,8 @@ module Rakuda
       def contents(numbered)
         rows = numbered.map do |result, number|
           name = [result["benchmark"], result["size"], Report.engine(result)].compact.join(", ")
-          "<tr><td><a href=\"#result-#{number}\">#{escape(name)}</a></td><td>#{validity(result)}</td>" \
-            "<td>#{escape(Tables.first(result))}</td></tr>"
+          "<tr><td><a href=\"#result-#{number}\">#{escape(name)}</a></td><td>#{escape(Tables.first(result))}</td>" \
+            "<td>#{validity(result)}</td></tr>"
         end
         "<table class=\"contents\"><tbody>#{rows.join("\n")}</tbody></table>"
       end

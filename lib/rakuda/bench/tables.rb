@@ -21,7 +21,7 @@ module Rakuda
       OPERATIONS = [Figures::Unit.new("", 1, "%.0f")].freeze
       # Columns of what repetitions say together, and where a result has it.
       SPREAD = { "median" => "median", "at 95 %" => "ci95", "min" => "min", "max" => "max" }.freeze
-      FIRST_DONE = "until the first ended"
+      FIRST_DONE = "first done"
 
       module_function
 
