@@ -140,7 +140,8 @@ module Rakuda
       end
 
       def comparison(group)
-        [of(Facets.line(group.results.first)), *Tables.comparison(group).map { |table| table(table) }]
+        first = group.results.first
+        [of("#{first["size"]}, #{Facets.line(first)}"), *Tables.comparison(group).map { |table| table(table) }]
       end
 
       def article(result, number)

@@ -202,7 +202,7 @@ module Rakuda
               **cells({ "bandwidth" => rate, "min" => least, "max" => greatest }, unit), "unit" => "#{unit.name}/s",
               "times the first" => format("%.2f", times) }
           end
-          Table.new("#{phase} over #{sweep.over}", rows, Scaling.told_lines(sweep, phase))
+          Table.new("#{phase} over #{sweep.over}, #{sweep.results.first["size"]}", rows, Scaling.told_lines(sweep, phase))
         end
       end
     end
