@@ -22,35 +22,8 @@ class ClusterLostFilesTest < ClusterGfarmCase
     Testbed.spoilt
   end
 
-  def test_an_agent_that_dies_alone_takes_no_file_with_it
-    printed, status = running(CHAIN) do |so_far|
-      host = maker(so_far)
-      @testbed.run!(host, "pkill", "-KILL", "-x", "rakuda-agent")
-      wait_for("the host to be back", so_far) { so_far.call.include?("rakuda: node #{host} is back") }
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 1, printed.scan("mid made on").size, printed
-    refute_includes printed, "out of reach"
-  end
-
+  # One task at a time, and where places of files are not asked for.
   def test_a_reader_that_fails_because_gfsd_is_gone_uses_up_no_retry
-    host = nil
-    printed, status = running(CHAIN, "--retry", "0") do |so_far|
-      host = maker(so_far)
-      @testbed.fault("stop-gfsd", host)
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 2, printed.scan("mid made on").size, printed
-    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
-  ensure
-    @testbed.fault("start-gfsd", host) if host
-  end
-
-  def test_lost_files_are_found_out_one_task_at_a_time_and_without_places_too
     host = nil
     printed, status = running(CHAIN, "-j1", "--disable-affinity", "--retry", "0") do |so_far|
       host = maker(so_far)
@@ -60,6 +33,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
     assert status.success?, printed
     assert_whole
     assert_equal 2, printed.scan("mid made on").size, printed
+    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
   ensure
     @testbed.fault("start-gfsd", host) if host
   end
@@ -97,7 +71,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
     @testbed.fault("start-gfsd", "host1") if stopped
   end
 
-  def test_an_input_that_nothing_makes_is_waited_for
+  def test_an_input_that_nothing_makes_is_waited_for_and_another_failure_is_one
     write("src", "3\n1\n2\n", host: "host3")
     @testbed.fault("stop-gfsd", "host3")
     printed, status = running("file('end' => 'src') { sh 'sort src > end' }\ntask default: 'end'") do |so_far|
@@ -106,6 +80,9 @@ class ClusterLostFilesTest < ClusterGfarmCase
     end
     assert status.success?, printed
     assert_equal "1\n2\n3\n", read("end")
+    failed, status = running("file('other' => 'src') { sh 'echo tried; false' }", "other", "--retry", "1") { nil }
+    assert_equal [1, 2], [status.exitstatus, failed.scan(/^tried$/).size], "this has nothing to do with Gfarm: #{failed}"
+    refute_includes failed, "out of reach"
   end
 
   # `end` is written by Ruby, on head, which has no disk of its own in Gfarm.
@@ -138,14 +115,6 @@ class ClusterLostFilesTest < ClusterGfarmCase
     assert_operator tries, :>, 1
   ensure
     Testbed.spoilt
-  end
-
-  def test_a_failure_that_has_nothing_to_do_with_gfarm_is_one
-    write("src", "1\n")
-    printed, status = running("file('end' => 'src') { sh 'echo tried; false' }\ntask default: 'end'", "--retry", "1") { nil }
-    assert_equal 1, status.exitstatus, printed
-    assert_equal 2, printed.scan(/^tried$/).size, printed
-    refute_includes printed, "out of reach"
   end
 
   private
