@@ -29,7 +29,8 @@ class ClusterSlurmGangsTest < ClusterHostsCase
     # Each rank has heard of all: 0 + 1 + 2 + 3.
     assert_equal [0, 1, 2, 3], ranks.map { |line| Integer(line[/\A(\d+) of 4 on \S+, sum 6$/, 1]) }.sort
     assert_equal hosts.to_h { |host| [host, 2] }, ranks.map { |line| line[/ on ([^,]+),/, 1] }.tally
-    assert_equal [hosts.sort, hosts.map { |host| "#{host} slots=2" }], [read("reached").split.sort, read("slots").lines(chomp: true)]
+    assert_equal hosts.sort, read("reached").split.sort
+    assert_equal hosts.map { |host| "#{host} slots=2" }, read("slots").lines(chomp: true)
   end
 
   def test_a_round_begins_at_one_instant_on_the_nodes_of_an_allocation
