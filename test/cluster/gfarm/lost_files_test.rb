@@ -5,6 +5,8 @@ require_relative "../gfarm_case"
 
 # Files in Gfarm whose only replica is out of reach: what is needed is made again, and what can be read is not.
 class ClusterLostFilesTest < ClusterGfarmCase
+  OUT_OF_REACH = /^rakuda: mid is out of reach in Gfarm/
+
   def test_a_file_that_went_with_its_host_is_made_again
     host = nil
     printed, status = running(CHAIN, "HEARTBEAT=8", "-L", "#{@shared}/log") do |so_far|
@@ -24,18 +26,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
 
   # One task at a time, and where places of files are not asked for.
   def test_a_reader_that_fails_because_gfsd_is_gone_uses_up_no_retry
-    host = nil
-    printed, status = running(CHAIN, "-j1", "--disable-affinity", "--retry", "0") do |so_far|
-      host = maker(so_far)
-      @testbed.fault("stop-gfsd", host)
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 2, printed.scan("mid made on").size, printed
-    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
-  ensure
-    @testbed.fault("start-gfsd", host) if host
+    assert_match(OUT_OF_REACH, without_the_server_of_mid(CHAIN, "-j1", "--disable-affinity"))
   end
 
   # `end` is made on host2 of `half` there, and reads `mid`, too, which host1 has. (That it may stand behind a task that
@@ -56,19 +47,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
   RUBY
 
   def test_a_file_that_is_read_without_being_named_is_made_again_and_uses_up_no_retry
-    stopped = false
-    printed, status = running(BEHIND, "--retry", "0") do |so_far|
-      maker(so_far)
-      @testbed.fault("stop-gfsd", "host1")
-      stopped = true
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 2, printed.scan("mid made on").size, printed
-    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
-  ensure
-    @testbed.fault("start-gfsd", "host1") if stopped
+    assert_match(OUT_OF_REACH, without_the_server_of_mid(BEHIND))
   end
 
   def test_an_input_that_nothing_makes_is_waited_for_and_another_failure_is_one
@@ -118,6 +97,23 @@ class ClusterLostFilesTest < ClusterGfarmCase
   end
 
   private
+
+  # Stops the file server of the host that has `mid` before it is read; `mid` is made again, without a retry.
+  # @return [String] what the run printed
+  def without_the_server_of_mid(rakefile, *words)
+    host = nil
+    printed, status = running(rakefile, *words, "--retry", "0") do |so_far|
+      host = maker(so_far)
+      @testbed.fault("stop-gfsd", host)
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_equal 2, printed.scan("mid made on").size, printed
+    printed
+  ensure
+    @testbed.fault("start-gfsd", host) if host
+  end
 
   def tries = File.exist?("#{@shared}/tried") ? File.readlines("#{@shared}/tried").size : 0
 end
