@@ -57,7 +57,7 @@ impl Scheduler {
                 self.graph.tasks[id].aborted = false;
                 if let Some(gang) = gang {
                     self.set_state(id, TaskState::AwaitingPeers { node });
-                    self.break_gang(gang, false);
+                    self.on_member_given_back(gang, id);
                 } else {
                     self.start_again(id, out);
                 }

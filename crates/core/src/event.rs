@@ -204,6 +204,12 @@ pub enum Event<'a> {
         /// Which.
         id: NodeId,
     },
+    /// A node is there that has not joined yet. If it had been given up: what is said to lie there from now on counts,
+    /// once it has joined.
+    NodeCame {
+        /// Which.
+        id: NodeId,
+    },
     /// A file that is out of reach will not come back: without an action that makes it again, its task fails.
     FileGivenUp {
         /// Whose.

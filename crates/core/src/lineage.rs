@@ -374,6 +374,11 @@ impl Scheduler {
         }
     }
 
+    /// Nothing is known to lie there. What is found there now waits for it to join.
+    pub(crate) fn on_node_came(&mut self, node: NodeId) {
+        self.lost_files.given_up.remove(&node);
+    }
+
     pub(crate) fn on_node_given_up(&mut self, node: NodeId, out: &mut Vec<Output>) {
         let is_new = self.lost_files.away.contains(&node) && self.lost_files.given_up.insert(node);
         if is_new && self.config.files_go_with_nodes() {

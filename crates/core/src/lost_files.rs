@@ -78,7 +78,7 @@ impl LostFiles {
 
     /// Notes where a file lies, by its new fact. Nodes that were given up are taken out of it first.
     pub(crate) fn hold(&mut self, id: TaskId, before: &KnownFact, fact: &mut KnownFact) {
-        let KnownFact::Present { modified, places, .. } = fact else {
+        let KnownFact::Present { modified, bytes, places } = fact else {
             return;
         };
         self.any_gone |= *places == Places::Nowhere;
@@ -90,7 +90,7 @@ impl LostFiles {
             let left = places.as_slice().iter().copied().filter(|n| !self.given_up.contains(n));
             let left: Vec<NodeId> = left.collect();
             if left.is_empty() {
-                *fact = KnownFact::Gone { modified: *modified };
+                *fact = KnownFact::Gone { modified: *modified, bytes: *bytes };
                 return;
             }
             *places = Places::from_slice(&left);
@@ -120,13 +120,13 @@ impl LostFiles {
         let mut gone = Vec::new();
         for id in self.files_on(node, graph) {
             let fact = &mut graph.tasks[id].fact;
-            let KnownFact::Present { modified, places, .. } = fact else {
+            let KnownFact::Present { modified, bytes, places } = fact else {
                 unreachable!("it is on a node");
             };
             let others = places.as_slice().iter().copied().filter(|other| *other != node);
             let others: Vec<NodeId> = others.collect();
             if others.is_empty() {
-                *fact = KnownFact::Gone { modified: *modified };
+                *fact = KnownFact::Gone { modified: *modified, bytes: *bytes };
                 self.any_gone = true;
                 gone.push(id);
             } else {
@@ -139,8 +139,8 @@ impl LostFiles {
 
     /// A file that is out of reach is gone; whether it was there.
     pub(crate) fn forget_file(&mut self, fact: &mut KnownFact) -> bool {
-        let KnownFact::Present { modified, .. } = fact else { return false };
-        *fact = KnownFact::Gone { modified: *modified };
+        let KnownFact::Present { modified, bytes, .. } = fact else { return false };
+        *fact = KnownFact::Gone { modified: *modified, bytes: *bytes };
         self.any_gone = true;
         true
     }

@@ -131,8 +131,16 @@ impl Scheduler {
 
     /// Whether there is such a file: one that is missing by now is nowhere.
     pub(crate) fn learn_places(&mut self, id: TaskId, found: Places) -> bool {
-        let KnownFact::Present { modified, bytes, .. } = self.graph.tasks[id].fact else {
-            return false;
+        let (modified, bytes) = match self.graph.tasks[id].fact {
+            KnownFact::Present { modified, bytes, .. } => (modified, bytes),
+            // Another node has come with it, or it was on its way when its last node went: it is as it was.
+            KnownFact::Gone { modified, bytes } if self.may_come_to_light(&found) => {
+                (modified, bytes)
+            }
+            KnownFact::Unknown
+            | KnownFact::Missing
+            | KnownFact::Gone { .. }
+            | KnownFact::WouldBeMade { .. } => return false,
         };
         let mut known = KnownFact::Present { modified, bytes, places: found };
         if self.config.files_on_nodes {
@@ -140,6 +148,12 @@ impl Scheduler {
         }
         self.graph.tasks[id].fact = known;
         true
+    }
+
+    /// Whether a file that nobody had is somewhere. Where files do not go with nodes, gone is gone: an answer may be
+    /// late.
+    fn may_come_to_light(&self, found: &Places) -> bool {
+        self.config.files_go_with_nodes() && !found.as_slice().is_empty()
     }
 
     pub(crate) fn on_places_found(&mut self, id: TaskId, found: Places, out: &mut Vec<Output>) {

@@ -174,6 +174,7 @@ impl Scheduler {
             }
             Event::NodeLost { id } => self.on_node_lost(id, out),
             Event::NodeGivenUp { id } => self.on_node_given_up(id, out),
+            Event::NodeCame { id } => self.on_node_came(id),
             Event::NodeEnds { id, at } => {
                 let changed = self.fleet.set_end(id, at);
                 self.plan_gangs_anew();

@@ -119,8 +119,8 @@ pub(crate) enum KnownFact {
     Missing,
     /// There is one.
     Present { modified: FileTime, bytes: u64, places: Places },
-    /// It was only on nodes that were given up; it was modified then.
-    Gone { modified: FileTime },
+    /// It was only on nodes that have it no more, or were given up. As it was then.
+    Gone { modified: FileTime, bytes: u64 },
     /// In a dry run: its action would have made it by now. What it was before: missing, or modified then.
     WouldBeMade { before: Option<FileTime> },
 }
@@ -237,7 +237,7 @@ impl Task {
             TaskKind::Asked => self.answered,
             TaskKind::File => match self.fact {
                 // What was made from a file that is gone is not out of date because of that.
-                KnownFact::Present { modified, .. } | KnownFact::Gone { modified } => {
+                KnownFact::Present { modified, .. } | KnownFact::Gone { modified, .. } => {
                     Timestamp::At(modified)
                 }
                 KnownFact::WouldBeMade { .. } => Timestamp::Now,

@@ -711,6 +711,74 @@ fn what_nothing_makes_and_nobody_has_any_more_is_not_waited_for() {
     }
 }
 
+/// Its node is given up, and before it is made again a node comes that has a copy.
+#[test]
+fn what_nobody_had_any_more_and_comes_to_light_is_not_made_again() {
+    for found in [Places::One(NodeId(2)), Places::Many([NodeId(1), NodeId(2)].into())] {
+        let policy = Policy::Fifo;
+        let mut script = Script::new(Config { policy, files_on_nodes: true, ..Config::default() });
+        script.node(0, 1);
+        script.node(1, 1);
+        let made = script.file(None, &[]);
+        let slow = script.plain(&[made]);
+        let end = script.plain(&[made, slow]);
+        script.invoke(&[end]);
+        script.ok(made);
+        script.found(made, 1010, 0);
+        let node = NodeId(1);
+        let other = script.plain(&[]);
+        script.invoke(&[other]);
+        assert_eq!(
+            script.scheduler.task(TaskId(other)).unwrap().state,
+            TaskState::Running { node }
+        );
+        script.lose(0);
+        script.give_up(0);
+        let is_made = |script: &Script| script.scheduler.task(TaskId(made)).unwrap().state;
+        assert_eq!(is_made(&script), TaskState::Ready);
+        let id = TaskId(made);
+        script.send("nowhere", Event::PlacesFound { id, places: Places::Nowhere });
+        script.send("unknown", Event::PlacesFound { id, places: Places::Unknown });
+        assert_eq!(is_made(&script), TaskState::Ready);
+        script.send("found", Event::PlacesFound { id, places: found });
+        assert_eq!(is_made(&script), TaskState::Settled(Settled::NotNeeded), "{}", script.text());
+    }
+}
+
+/// A shell that was started anew gives a node up that has not joined yet, and hears what it has when it comes.
+#[test]
+fn what_lies_on_a_node_that_was_given_up_counts_when_it_is_found_as_that_comes() {
+    for is_heard in [true, false] {
+        let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+        let made = script.file(None, &[]);
+        script.lose(0);
+        script.give_up(0);
+        if is_heard {
+            script.send("node 0 comes", Event::NodeCame { id: NodeId(0) });
+        }
+        script.found(made, 1010, 0);
+        script.come_back(0, 1, true);
+        let out = script.invoke(&[made]);
+        let settled = Output::TaskSettled { id: TaskId(made), how: Settled::NotNeeded };
+        assert_eq!(out.contains(&settled), is_heard, "{}", script.text());
+        assert_eq!(started(&out).contains(&made), !is_heard);
+    }
+}
+
+#[test]
+fn what_comes_and_goes_before_it_has_joined_has_nothing_when_it_is_given_up_again() {
+    let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+    script.node(1, 1);
+    let made = script.file(None, &[]);
+    script.lose(0);
+    script.give_up(0);
+    script.send("node 0 comes", Event::NodeCame { id: NodeId(0) });
+    script.found(made, 1010, 0);
+    script.lose(0);
+    script.give_up(0);
+    assert_eq!(started(&script.invoke(&[made])), [made], "{}", script.text());
+}
+
 #[test]
 fn what_a_reopened_task_needs_is_brought_back_when_a_stopped_invocation_had_given_it_back() {
     let mut script = Script::new(Config {

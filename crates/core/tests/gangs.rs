@@ -388,6 +388,56 @@ fn a_gang_one_of_whose_actions_is_given_back_begins_again() {
     .assert_eq(&script.text());
 }
 
+/// Whether what failed is tried again.
+fn is_retried(out: &[Output]) -> bool {
+    let is_retried =
+        |output: &Output| matches!(output, Output::AttemptFailed { retried: true, .. });
+    out.iter().any(is_retried)
+}
+
+/// One retry, and an action that is given back first: it is tried twice, and not three times.
+#[test]
+fn an_action_of_a_gang_that_is_given_back_has_no_retry_more_than_others() {
+    for failing in 0..2 {
+        let mut script = Script::new(Config { retry: 1, ..fifo() });
+        script.node(0, 2);
+        let gang = [script.plain(&[]), script.plain(&[])];
+        script.gang(&gang, false);
+        script.invoke(&gang);
+        script.end(gang[0], ActionOutcome::GivenBack);
+        assert!(is_retried(&script.fail(gang[1])), "it was ended for the other one");
+        let (one, other) = (gang[failing], gang[1 - failing]);
+        assert!(is_retried(&script.fail(one)), "{}", script.text());
+        script.fail(other);
+        assert!(!is_retried(&script.fail(one)), "{}", script.text());
+    }
+}
+
+#[test]
+fn a_failure_uses_up_a_retry_though_another_action_of_the_gang_is_given_back_meanwhile() {
+    let mut script = Script::new(Config { retry: 1, ..fifo() });
+    script.node(0, 2);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    assert!(is_retried(&script.fail(gang[1])));
+    assert_eq!(started(&script.end(gang[0], ActionOutcome::GivenBack)), gang);
+    assert!(!is_retried(&script.fail(gang[1])), "{}", script.text());
+    let mut script = Script::new(Config { retry: 1, ..fifo() });
+    script.node(0, 2);
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.by_turns(&gang, false);
+    script.invoke(&gang);
+    script.turn(gang[1]);
+    assert!(is_retried(&script.fail(gang[1])));
+    assert_eq!(started(&script.end(gang[0], ActionOutcome::GivenBack)), gang);
+    for is_first in [true, false] {
+        script.turn(gang[0]);
+        assert_eq!(is_retried(&script.fail(gang[0])), is_first, "{}", script.text());
+        script.end(gang[1], ActionOutcome::NotBegun);
+    }
+}
+
 #[test]
 fn a_reader_of_a_file_that_is_made_again_with_its_gang_is_uncharged() {
     let mut script = Script::new(Config { retry: 0, files_on_nodes: true, ..fifo() });

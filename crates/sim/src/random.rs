@@ -24,6 +24,10 @@ pub(crate) enum Purpose {
     Gfarm,
     /// Which of its tasks begin together.
     Gangs,
+    /// Which of them are invoked by actions.
+    Calls,
+    /// How many leaders its nodes are behind.
+    Leaders,
 }
 
 impl Random {
@@ -36,6 +40,8 @@ impl Random {
             Purpose::Faults => (5, 0),
             Purpose::Gfarm => (6, 0),
             Purpose::Gangs => (7, 0),
+            Purpose::Calls => (8, 0),
+            Purpose::Leaders => (9, 0),
         };
         let mut random = Self { state: seed };
         let mixed = random.draw() ^ (kind << 32) ^ u64::from(item);

@@ -18,14 +18,27 @@ const FAILED_BEFORE: [u64; 39] = [
     60_070_377, 156, 211, 2318, 3256, 4060, 3232, 3646, 4745,
 ];
 
+/// Failed as well: a file was lost to the scheduler though a node had come with it.
+const FOUND_LATE: [u64; 2] = [301_002_059, 301_005_917];
+
+/// From here on actions invoke tasks, and leaders die.
+const LATER: u64 = 1_000_000_000;
+
+/// A core went to a prepared command that a caller had lent to another one.
+const LENT_TWICE: [u64; 2] = [1_000_000_222, 1_000_000_897];
+
+/// What an action has invoked that was lost goes on after the workflow has failed.
+const OUTLIVED: u64 = 1_000_017_101;
+
 /// Takes prepared commands back, which few do.
 const WITHDRAWS: u64 = 688;
 
 #[test]
 fn seeds_finish_whatever_dies() {
-    let swarm = swarm((1..=100).chain(FAILED_BEFORE).chain([WITHDRAWS]));
+    let named = FAILED_BEFORE.into_iter().chain(FOUND_LATE).chain([WITHDRAWS]);
+    let swarm = swarm((1..=100).chain(named));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (140, 13));
+    assert_eq!((swarm.finished, swarm.twice), (142, 13));
     let seen = [
         "machines die with their disk",
         "links cut",
@@ -63,6 +76,22 @@ fn seeds_finish_whatever_dies() {
         "removals",
         "files of an earlier hub found",
         "failures over staging that do not count",
+    ];
+    for what in seen {
+        assert!(swarm.counts.get(what).is_some_and(|count| *count > 0), "no {what}");
+    }
+}
+
+#[test]
+fn seeds_finish_in_which_actions_invoke_tasks_and_leaders_die() {
+    let swarm = swarm((LATER..LATER + 100).chain(LENT_TWICE).chain([OUTLIVED]));
+    assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
+    assert_eq!((swarm.finished, swarm.twice), (103, 10));
+    let seen = [
+        "tasks invoked by actions",
+        "inputs left by callers",
+        "leaders die",
+        "links that end with their leader",
     ];
     for what in seen {
         assert!(swarm.counts.get(what).is_some_and(|count| *count > 0), "no {what}");

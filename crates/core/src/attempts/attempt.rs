@@ -34,7 +34,8 @@ pub struct Attempt<D, C> {
     pub(super) ran_command: bool,
     /// A command of it is at its node that has not begun, as far as is known.
     pub(super) sent_ahead: bool,
-    /// The command that runs is the only one, and its node gives the core to another one at its end.
+    /// A command that was the only one when it began runs, or one that was sent ahead, and its node gives the core to
+    /// another one at its end.
     pub(super) frees_core: bool,
     /// The node is asked not to: another command of the action waits for the answer.
     pub(super) keeps_core: bool,
@@ -93,7 +94,8 @@ pub(super) enum Lease {
     Prepared { by_code: bool },
     /// It has them.
     Held,
-    /// It has lent them to so many invocations that it waits for; what it starts meanwhile needs none.
+    /// It has lent them to so many invocations that it waits for; what it starts meanwhile needs none. One on which a
+    /// command runs whose node would give it to another is lent when the node keeps it, or the command has ended.
     Lent(u32),
 }
 
@@ -223,7 +225,7 @@ impl<D, C> Attempt<D, C> {
 
     /// Whether no command of it runs, or waits to.
     pub fn is_in_code(&self) -> bool {
-        self.commands == 0 && self.gated.is_empty() && !self.is_prepared()
+        self.commands == 0 && self.gated.is_empty() && !self.sent_ahead
     }
 
     /// Whether a command of it is at its node that has not begun, as far as is known.

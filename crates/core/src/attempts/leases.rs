@@ -148,6 +148,12 @@ impl Leases {
         self.ahead > 0 && self.trip_ns >= FAR_NS
     }
 
+    /// Whether the node is to give the core of a command that starts now to a prepared one. Not while callers that took
+    /// theirs back use more than there are: theirs is none that could be given.
+    pub fn passes_cores(&self) -> bool {
+        self.prepares() && self.cores_free >= 0
+    }
+
     /// The action whose command is sent to the node next, to begin there when a core is free.
     pub fn next_to_prepare(&self) -> Option<TaskId> {
         let &(id, cores) = self.waiting.front()?;
@@ -198,8 +204,7 @@ impl Leases {
         (true, held)
     }
 
-    /// A prepared command has begun. `id`: its action holds the core from now on; else it has ended, or has lent its
-    /// cores.
+    /// A prepared command has begun. `holds`: its action has the core from now on; else it has ended, or has one.
     pub fn begun(&mut self, id: TaskId, number: u32, holds: bool, now: Now) {
         self.prepared = self.prepared.saturating_sub(1);
         self.withdrawing.remove(&(id, number));
@@ -208,6 +213,7 @@ impl Leases {
             self.cores_free += 1;
         }
         if holds {
+            self.waiting.retain(|(waiting, _)| *waiting != id);
             self.hold(id, 1, now);
         }
     }

@@ -253,6 +253,11 @@ impl<D, C> Attempts<D, C> {
         self.get(id).is_some_and(|attempt| matches!(attempt.state, State::Unwinding { .. }))
     }
 
+    /// Whether cores of its node are an attempt's: it has a lease, or is a caller that has yet to lend them.
+    pub fn has_cores(&self, id: TaskId) -> bool {
+        self.get(id).is_some_and(|attempt| self.leases[attempt.node].holds(id))
+    }
+
     /// Whether there is such an attempt: the front has actions that it does not know to have ended.
     pub fn is_any_unwinding(&self) -> bool {
         self.unwinding > 0
@@ -474,8 +479,8 @@ impl<D, C> Attempts<D, C> {
         match attempt.inputs {
             InputGate::Open => {
                 // One that runs alone.
-                let prepares = self.leases[attempt.node].prepares();
-                let frees_core = prepares && attempt.commands == 0 && attempt.lease == Lease::Held;
+                let passes = self.leases[attempt.node].passes_cores();
+                let frees_core = passes && attempt.commands == 0 && attempt.lease == Lease::Held;
                 attempt.frees_core = frees_core;
                 attempt.commands += 1;
                 attempt.ran_command = true;
@@ -656,24 +661,33 @@ impl<D, C> Attempts<D, C> {
     ) {
         let attempt = self.tasks.get_mut(&id);
         let attempt = attempt.filter(|attempt| attempt.is_acting() && attempt.number == number);
-        let by_code = attempt.as_ref().and_then(|attempt| match attempt.lease {
-            Lease::Prepared { by_code } => Some(by_code),
-            Lease::None | Lease::Deferred | Lease::Wanted { .. } | Lease::Held | Lease::Lent(_) => {
-                None
-            }
-        });
-        self.leases[node].begun(id, number, by_code.is_some(), now);
+        let leases = &mut self.leases[node];
+        // A caller has the core on which it runs, too, and lends it later.
+        let holds = attempt.is_some() && !leases.holds(id);
+        leases.begun(id, number, holds, now);
         let Some(attempt) = attempt else { return };
         attempt.commands += 1;
         attempt.ran_command = true;
         attempt.sent_ahead = false;
-        let Some(by_code) = by_code else { return };
-        attempt.lease = Lease::Held;
-        attempt.had_lease = true;
-        attempt.frees_core = attempt.commands == 1;
+        attempt.frees_core = true;
+        let runs_alone = attempt.commands == 1;
+        let (is_lent, by_code) = match attempt.lease {
+            Lease::Prepared { by_code } | Lease::Wanted { by_code } => (false, by_code),
+            Lease::Deferred => (false, true),
+            Lease::None | Lease::Held => (false, false),
+            Lease::Lent(_) => (true, false),
+        };
+        if !is_lent {
+            attempt.lease = Lease::Held;
+            attempt.had_lease = true;
+        }
+        if is_lent || !runs_alone {
+            self.keep_core(id, out);
+        }
         if by_code {
             out.push(AttemptEffect::Leased { id });
         }
+        let Some(attempt) = self.tasks.get(&id) else { return };
         if attempt.state == State::Aborting {
             out.push(AttemptEffect::Signal { id });
         }
@@ -726,20 +740,43 @@ impl<D, C> Attempts<D, C> {
     }
 
     /// A node does not give the core of an action away when its command has ended: others of it may start.
-    pub fn core_kept(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
+    pub fn core_kept(
+        &mut self,
+        id: TaskId,
+        number: u32,
+        now: Now,
+        out: &mut Vec<AttemptEffect<C>>,
+    ) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.frees_core = false;
         attempt.keeps_core = false;
+        self.lend(id, now);
         self.release_gated(id, out);
+    }
+
+    /// Others may use the core of a caller that has kept it for a command.
+    fn lend(&mut self, id: TaskId, now: Now) {
+        let Some(attempt) = self.tasks.get_mut(&id).filter(|attempt| attempt.is_suspended()) else {
+            return;
+        };
+        attempt.held.extend(self.leases[attempt.node].end(id, false, now));
     }
 
     /// A node has freed the core of a command that has ended well, which is told next ([`Attempts::command_ended`]):
     /// one that is prepared has it, if there is one.
     pub fn core_freed(&mut self, node: NodeId, id: TaskId, number: u32, now: Now) {
         let (passed, held) = self.leases[node].core_freed(id, now);
-        let Some(attempt) = self.attempt_mut(id, number).filter(|_| passed) else { return };
+        let Some(attempt) = self.attempt_mut(id, number) else { return };
+        (attempt.frees_core, attempt.keeps_core) = (false, false);
         attempt.held.extend(held);
-        if attempt.lease == Lease::Held {
+        if !passed || attempt.lease != Lease::Held {
+            return;
+        }
+        if attempt.commands > 1 {
+            // It was sent ahead by a caller, which has its cores again: its other commands run on, whatever runs.
+            let cores = attempt.cores;
+            self.leases[node].take_back(id, cores, now);
+        } else {
             attempt.lease = Lease::None;
         }
     }
@@ -750,9 +787,16 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = attempt else { return };
         attempt.commands = attempt.commands.saturating_sub(1);
         if attempt.commands > 0 {
+            let has_cores = matches!(attempt.lease, Lease::Held | Lease::Lent(_));
+            if has_cores && attempt.inputs == InputGate::Open {
+                // They have waited to know whether its core would go to another one.
+                self.release_gated(id, out);
+            }
             return;
         }
         (attempt.frees_core, attempt.keeps_core) = (false, false);
+        self.lend(id, now);
+        let Some(attempt) = self.tasks.get_mut(&id) else { return };
         if attempt.gated.is_empty() {
             let leases = &mut self.leases[attempt.node];
             attempt.held.extend(leases.pass_on(id, now));
@@ -770,7 +814,9 @@ impl<D, C> Attempts<D, C> {
             }
             self.give_cores_away(id, now);
         }
-        if self.tasks.get(&id).is_some_and(|attempt| attempt.state == State::Aborting) {
+        let is_over = |attempt: &Attempt<D, C>| !attempt.sent_ahead && attempt.commands == 0;
+        let ends = |attempt: &Attempt<D, C>| attempt.state == State::Aborting && is_over(attempt);
+        if self.tasks.get(&id).is_some_and(ends) {
             self.advance(id, State::Acting);
             out.push(AttemptEffect::Abort { id });
         }
@@ -806,7 +852,11 @@ impl<D, C> Attempts<D, C> {
         let attempt = self.tasks.get_mut(&caller).filter(|attempt| attempt.is_acting());
         let Some(attempt) = attempt else { return };
         self.callers.insert(invocation, caller);
-        attempt.held.extend(self.leases[attempt.node].end(caller, false, now));
+        // The node would give the core to another command beside those that it is lent to.
+        let keeps = attempt.frees_core;
+        if !keeps && !attempt.is_suspended() {
+            attempt.held.extend(self.leases[attempt.node].end(caller, false, now));
+        }
         let before = match attempt.lease {
             Lease::Lent(count) => count,
             Lease::Deferred
@@ -822,6 +872,9 @@ impl<D, C> Attempts<D, C> {
             | Lease::Held => 0,
         };
         attempt.lease = Lease::Lent(before + 1);
+        if keeps {
+            self.keep_core(caller, out);
+        }
         self.release_gated(caller, out);
         self.release_inputs(caller, out);
     }
@@ -835,7 +888,10 @@ impl<D, C> Attempts<D, C> {
             Lease::Lent(_) => {
                 attempt.lease = Lease::Held;
                 attempt.had_lease = true;
-                self.leases[attempt.node].take_back(caller, attempt.cores, now);
+                let leases = &mut self.leases[attempt.node];
+                if !leases.holds(caller) {
+                    leases.take_back(caller, attempt.cores, now);
+                }
                 self.give_cores_away(caller, now);
             }
             Lease::None
@@ -871,19 +927,17 @@ impl<D, C> Attempts<D, C> {
                 let why = Refusal::Aborted;
                 let refuse = |command| AttemptEffect::Refuse { id, command, why };
                 out.extend(mem::take(&mut attempt.gated).into_iter().map(refuse));
-                if attempt.is_prepared() {
-                    let leases = &mut self.leases[attempt.node];
-                    if leases.withdraw(id, attempt.number) {
-                        out.push(AttemptEffect::Withdraw { id });
-                    }
+                let (sent_ahead, runs) = (attempt.sent_ahead, attempt.commands > 0);
+                if sent_ahead && self.leases[attempt.node].withdraw(id, attempt.number) {
+                    out.push(AttemptEffect::Withdraw { id });
+                }
+                if runs && signals {
+                    out.push(AttemptEffect::Signal { id });
+                }
+                if sent_ahead || runs {
                     self.advance(id, State::Aborting);
-                } else if attempt.commands == 0 {
-                    out.push(AttemptEffect::Abort { id });
                 } else {
-                    if signals {
-                        out.push(AttemptEffect::Signal { id });
-                    }
-                    self.advance(id, State::Aborting);
+                    out.push(AttemptEffect::Abort { id });
                 }
                 Some(Aborting::UnderWay)
             }

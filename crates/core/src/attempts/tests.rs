@@ -745,9 +745,13 @@ fn a_command_beside_one_that_frees_its_core_waits_until_the_node_keeps_that() {
     let mut attempts = far();
     assert_eq!(want(&mut attempts, 100, 5), [AttemptEffect::KeepCore { id: TaskId(100) }]);
     assert_eq!(want(&mut attempts, 100, 6), [], "the node has been asked");
-    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 2, out)), [], "of another attempt");
+    assert_eq!(
+        does(|out| attempts.core_kept(TaskId(100), 2, at(2), out)),
+        [],
+        "of another attempt"
+    );
     let both = [start(100, 5), start(100, 6)];
-    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 1, out)), both);
+    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 1, at(2), out)), both);
 }
 
 #[test]
@@ -759,7 +763,7 @@ fn of_commands_that_have_waited_together_the_first_starts_and_its_node_is_to_kee
     want(&mut attempts, 100, 5);
     let keep = AttemptEffect::KeepCore { id: TaskId(100) };
     assert_eq!(does(|out| attempts.grant(at(1), out)), [start_there(100), keep]);
-    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 1, out)), [start(100, 5)]);
+    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 1, at(2), out)), [start(100, 5)]);
 }
 
 #[test]
@@ -859,6 +863,124 @@ fn a_command_without_room_stands_in_no_line_when_the_core_beside_it_has_gone_to_
     attempts.inputs_ready(TaskId(100), 1, &mut Vec::new());
     let there = AttemptEffect::Start { id: TaskId(100), command: 5, frees_core: true };
     assert_eq!(does(|out| attempts.grant(at(6), out)), [there]);
+}
+
+#[test]
+fn while_callers_use_more_cores_than_there_are_no_command_frees_its_core() {
+    let mut attempts = looking_ahead();
+    attempts.set_trip(NODE, 20_000_000);
+    for id in 100..103 {
+        begin(&mut attempts, id, false);
+    }
+    attempts.want_lease(TaskId(100), &mut Vec::new());
+    assert_eq!(does(|out| attempts.grant(at(1), out)), [leased(100)]);
+    attempts.suspend(InvocationId(1), TaskId(100), at(2), &mut Vec::new());
+    for id in [101, 102] {
+        want(&mut attempts, id, id);
+    }
+    assert_eq!(does(|out| attempts.grant(at(3), out)), [start_there(101), start_there(102)]);
+    attempts.resume(InvocationId(1), at(4));
+    assert_eq!(want(&mut attempts, 100, 5), [start(100, 5)], "three use two cores");
+    attempts.command_ended(TaskId(100), at(5), &mut Vec::new());
+    attempts.end_action(TaskId(101), None, at(5));
+    assert_eq!(want(&mut attempts, 100, 100), [start_there(100)]);
+}
+
+#[test]
+fn a_caller_whose_node_would_give_its_core_away_lends_it_when_the_node_does_not() {
+    let keep = AttemptEffect::KeepCore { id: TaskId(100) };
+    let call = |attempts: &mut Commands| {
+        let called = does(|out| attempts.suspend(InvocationId(1), TaskId(100), at(2), out));
+        assert_eq!(called, from_ref(&keep));
+        assert!(attempts.has_cores(TaskId(100)));
+    };
+    let mut kept = far();
+    call(&mut kept);
+    assert_eq!(does(|out| kept.grant(at(3), out)), [], "the node may give it to another one");
+    assert_eq!(does(|out| kept.core_kept(TaskId(100), 1, at(4), out)), []);
+    assert!(!kept.has_cores(TaskId(100)));
+    assert_eq!(does(|out| kept.grant(at(4), out)), [start_there(102)]);
+    assert_eq!(kept.get(TaskId(100)).unwrap().held(), [(1, 4)]);
+    let mut ended = far();
+    call(&mut ended);
+    ended.command_ended(TaskId(100), at(3), &mut Vec::new());
+    assert_eq!(does(|out| ended.grant(at(3), out)), [start_there(102)]);
+    let mut given = far();
+    given.prepare(|_, _| true, &mut Vec::new());
+    call(&mut given);
+    given.core_freed(NODE, TaskId(100), 1, at(3));
+    given.command_ended(TaskId(100), at(3), &mut Vec::new());
+    assert_eq!(given.passed_on(NODE), 1);
+    assert_eq!(does(|out| given.grant(at(3), out)), [], "it was given away once");
+    assert!(given.get(TaskId(100)).unwrap().is_suspended());
+}
+
+#[test]
+fn a_caller_that_goes_on_before_it_has_lent_its_core_has_it_still() {
+    let mut attempts = far();
+    attempts.suspend(InvocationId(1), TaskId(100), at(2), &mut Vec::new());
+    attempts.suspend(InvocationId(2), TaskId(100), at(2), &mut Vec::new());
+    assert!(attempts.has_cores(TaskId(100)));
+    attempts.resume(InvocationId(1), at(3));
+    attempts.resume(InvocationId(2), at(3));
+    assert!(attempts.get(TaskId(100)).unwrap().holds_lease());
+    assert_eq!(want(&mut attempts, 100, 5), [], "its node has been asked");
+    assert_eq!(does(|out| attempts.core_kept(TaskId(100), 1, at(4), out)), [start(100, 5)]);
+    attempts.end_action(TaskId(100), None, at(5));
+    assert_eq!(does(|out| attempts.grant(at(5), out)), [start_there(102)], "it had one core");
+}
+
+#[test]
+fn what_a_caller_has_sent_ahead_has_the_core_on_which_it_begins() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    let called = does(|out| attempts.suspend(InvocationId(1), TaskId(102), at(2), out));
+    assert_eq!(called, []);
+    assert!(!attempts.get(TaskId(102)).unwrap().is_in_code(), "its command is at its node");
+    attempts.core_freed(NODE, TaskId(100), 1, at(3));
+    attempts.end_action(TaskId(100), None, at(3));
+    let keep = AttemptEffect::KeepCore { id: TaskId(102) };
+    assert_eq!(does(|out| attempts.command_begun(NODE, TaskId(102), 1, at(4), out)), [keep]);
+    let caller = attempts.get(TaskId(102)).unwrap();
+    assert!(caller.is_suspended() && attempts.has_cores(TaskId(102)));
+    assert_eq!(does(|out| attempts.grant(at(4), out)), [], "both cores are used");
+    attempts.core_kept(TaskId(102), 1, at(5), &mut Vec::new());
+    let release = AttemptEffect::Release { node: NODE };
+    assert_eq!(does(|out| attempts.grant(at(5), out)), [release], "it is the other one's");
+}
+
+#[test]
+fn what_has_begun_for_a_caller_that_has_its_cores_again_uses_one_of_them() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    attempts.suspend(InvocationId(1), TaskId(102), at(2), &mut Vec::new());
+    attempts.core_freed(NODE, TaskId(100), 1, at(3));
+    attempts.end_action(TaskId(100), None, at(3));
+    attempts.resume(InvocationId(1), at(3));
+    attempts.command_begun(NODE, TaskId(102), 1, at(4), &mut Vec::new());
+    assert_eq!(attempts.passed_on(NODE), 0);
+    let keep = AttemptEffect::KeepCore { id: TaskId(102) };
+    assert_eq!(want(&mut attempts, 102, 5), [keep], "its node gives the core away at its end");
+    attempts.end_action(TaskId(102), None, at(5));
+    let release = AttemptEffect::Release { node: NODE };
+    assert_eq!(does(|out| attempts.grant(at(5), out)), [release], "one core was its");
+}
+
+#[test]
+fn an_aborted_caller_asks_for_what_it_has_sent_ahead_and_ends_when_it_has_that() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    attempts.suspend(InvocationId(1), TaskId(102), at(2), &mut Vec::new());
+    assert_eq!(want(&mut attempts, 102, 5), [start(102, 5)], "it needs no core");
+    let aborted = does(|out| assert!(attempts.abort(TaskId(102), true, out).is_some()));
+    let id = TaskId(102);
+    assert_eq!(aborted, [AttemptEffect::Withdraw { id }, AttemptEffect::Signal { id }]);
+    assert_eq!(does(|out| attempts.command_ended(id, at(3), out)), [], "one is at its node");
+    let ends = [refuse(102, 102, Refusal::Aborted), AttemptEffect::Abort { id }];
+    assert_eq!(
+        does(|out| assert_eq!(attempts.command_withdrawn(NODE, id, 1, 102, out), None)),
+        ends
+    );
 }
 
 #[test]
@@ -1002,7 +1124,13 @@ struct Far {
     open: BTreeMap<u32, u32>,
     asked: u32,
     begun: BTreeSet<u32>,
-    seen: [u32; 3],
+    /// Invocations that actions wait for, and how many there were.
+    calls: VecDeque<(InvocationId, u32)>,
+    invocations: u32,
+    calls_some: bool,
+    /// They have their cores again whatever runs.
+    resumed: BTreeSet<u32>,
+    seen: [u32; 4],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -1049,7 +1177,11 @@ impl Far {
             open: BTreeMap::new(),
             asked: 0,
             begun: BTreeSet::new(),
-            seen: [0; 3],
+            calls: VecDeque::new(),
+            invocations: 0,
+            calls_some: false,
+            resumed: BTreeSet::new(),
+            seen: [0; 4],
         }
     }
 
@@ -1148,7 +1280,12 @@ impl Far {
     fn begin_there(&mut self, command: u32, frees_core: bool) {
         assert!(self.begun.insert(command), "command {command} begins twice");
         self.running.insert(command, (self.owners[&command], frees_core));
-        let tasks: BTreeSet<u32> = self.running.values().map(|(task, _)| *task).collect();
+        let needs_one = |(task, frees_core): &&(u32, bool)| {
+            let lends = self.attempts.get(TaskId(*task)).is_some_and(Attempt::is_suspended);
+            !self.resumed.contains(task) && (!lends || *frees_core)
+        };
+        let tasks = self.running.values().filter(needs_one).map(|(task, _)| *task);
+        let tasks: BTreeSet<u32> = tasks.collect();
         assert!(tasks.len() <= self.cores as usize, "{} cores run {tasks:?}", self.cores);
     }
 
@@ -1185,7 +1322,8 @@ impl Far {
                 }
             }
             ToNode::Keep(command) => {
-                if let Some((_, frees_core)) = self.running.get_mut(&command) {
+                let running = self.running.get_mut(&command);
+                if let Some((_, frees_core)) = running.filter(|(_, frees_core)| *frees_core) {
                     *frees_core = false;
                     self.say_to_hub(ToHub::Kept(command));
                 }
@@ -1214,7 +1352,7 @@ impl Far {
             }
             ToHub::Kept(command) => {
                 let id = TaskId(self.owners[&command]);
-                self.tell(|attempts, out| attempts.core_kept(id, 1, out));
+                self.tell(|attempts, out| attempts.core_kept(id, 1, now, out));
             }
             ToHub::Exited(command, freed) => {
                 let id = TaskId(self.owners.remove(&command).unwrap());
@@ -1224,6 +1362,26 @@ impl Far {
                 self.command_over(id.0);
                 self.tell(|attempts, out| attempts.command_ended(id, now, out));
             }
+        }
+    }
+
+    /// An action waits for an invocation, or one is over.
+    fn call(&mut self, task: u32) {
+        let now = at(self.now);
+        if self.attempts.acting(TaskId(task)).is_some_and(|one| !one.is_aborted()) {
+            self.seen[3] += 1;
+            self.invocations += 1;
+            let invocation = InvocationId(self.invocations);
+            self.calls.push_back((invocation, task));
+            self.tell(|attempts, out| attempts.suspend(invocation, TaskId(task), now, out));
+        }
+    }
+
+    fn end_call(&mut self) {
+        let Some((invocation, task)) = self.calls.pop_front() else { return };
+        self.attempts.resume(invocation, at(self.now));
+        if self.attempts.get(TaskId(task)).is_some_and(Attempt::holds_lease) {
+            self.resumed.insert(task);
         }
     }
 
@@ -1263,6 +1421,13 @@ impl Far {
                     });
                 }
             }
+            if self.calls_some && self.below(30) == 0 {
+                let task = self.below(u128::from(tasks));
+                self.call(task);
+            }
+            if self.below(20) == 0 {
+                self.end_call();
+            }
             if !self.running.is_empty() && self.below(10) == 0 {
                 let index = self.below(self.running.len() as u128) as usize;
                 let command = *self.running.keys().nth(index).unwrap();
@@ -1281,9 +1446,10 @@ impl Far {
 /// none waits for ever.
 #[test]
 fn prepared_commands_use_each_core_once() {
-    let mut seen = [0; 3];
-    for seed in 0..2_000 {
+    let mut seen = [0; 4];
+    for seed in 0..4_000 {
         let mut far = Far::new(seed);
+        far.calls_some = seed % 2 == 1;
         far.run();
         seen.iter_mut().zip(far.seen).for_each(|(all, one)| *all += one);
     }

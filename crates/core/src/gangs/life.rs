@@ -38,6 +38,7 @@ impl Scheduler {
             oversubscribed: false,
             culprit: None,
             at_fault: BTreeSet::new(),
+            given_back: BTreeSet::new(),
             uncharged: false,
             joined: false,
             streams: Vec::new(),
@@ -199,7 +200,7 @@ impl Scheduler {
     /// The last task of a gang that is to run again has ended.
     fn begin_again(&mut self, id: GangId, out: &mut Vec<Output>) {
         self.gangs.all[id].phase = GangPhase::Mustering;
-        self.uncharge_blameless(id);
+        self.settle_charges(id);
         for member in self.gangs.all[id].members.clone() {
             if matches!(self.graph.tasks[member].state, TaskState::AwaitingPeers { .. }) {
                 self.start_again(member, out);
@@ -294,16 +295,26 @@ impl Scheduler {
         }
     }
 
-    /// Where tasks run by turns each has its own retries: of those that are not at fault some have ended well, and
-    /// need not run again, and others have not begun.
-    fn uncharge_blameless(&mut self, id: GangId) {
+    /// The action of a member was given back. That uses up no retry of the others, unless one of them has failed.
+    pub(crate) fn on_member_given_back(&mut self, gang: GangId, id: TaskId) {
+        self.gangs.all[gang].given_back.insert(id);
+        let charged = self.gangs.all[gang].phase != GangPhase::Begun;
+        self.break_gang(gang, charged);
+    }
+
+    /// The attempts of a gang have come to nothing: whose use up a retry. Where tasks run by turns each has its own
+    /// retries: of those that are not at fault some have ended well, and need not run again, and others have not begun.
+    /// Who was given back has made no attempt, so none is taken off its count.
+    fn settle_charges(&mut self, id: GangId) {
         let gang = &mut self.gangs.all[id];
         let at_fault = core::mem::take(&mut gang.at_fault);
-        if !gang.by_turns || gang.uncharged {
-            return;
-        }
+        let given_back = core::mem::take(&mut gang.given_back);
+        let (uncharged, by_turns) = (gang.uncharged, gang.by_turns);
         for member in gang.members.clone() {
-            if !at_fault.contains(&member) {
+            let is_back = given_back.contains(&member);
+            if uncharged && is_back {
+                self.lost_files.uncounted_mut(member).attempts -= 1;
+            } else if !uncharged && !is_back && by_turns && !at_fault.contains(&member) {
                 self.lost_files.uncharged(member);
             }
         }

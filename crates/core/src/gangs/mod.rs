@@ -60,6 +60,8 @@ pub(crate) struct Gang {
     culprit: Option<TaskId>,
     /// Of one that runs by turns: members that have failed by themselves in the attempts under way.
     at_fault: BTreeSet<TaskId>,
+    /// Members whose actions were given back in the attempts under way. They have made no attempt.
+    given_back: BTreeSet<TaskId>,
     /// The attempts under way use up no retry.
     uncharged: bool,
     /// Streams join its tasks: all of them run on one node, and run only if one that makes a file

@@ -156,7 +156,7 @@ impl<D, C> Run<D, C> {
                 out.extend(left.map(|command| Effect::DropUnowned { id, command }));
             }
             Input::CoreKept { id, attempt } => {
-                self.tell_attempts(out, |attempts, out| attempts.core_kept(id, attempt, out));
+                self.tell_attempts(out, |attempts, out| attempts.core_kept(id, attempt, now, out));
             }
             Input::CoreFreed { node, id, attempt } => {
                 self.attempts.core_freed(node, id, attempt, now);
@@ -356,7 +356,8 @@ impl<D, C> Run<D, C> {
                 NodeEffect::GiveUp { id } | NodeEffect::Gone { id } => {
                     self.tell(now, Event::NodeGivenUp { id }, out);
                 }
-                NodeEffect::Welcome { .. } | NodeEffect::Lose { .. } | NodeEffect::Miss { .. } => {}
+                NodeEffect::Welcome { id, .. } => self.tell(now, Event::NodeCame { id }, out),
+                NodeEffect::Lose { .. } | NodeEffect::Miss { .. } => {}
             }
             // Last: what the shell then says comes after what was wanted before.
             out.push(Effect::Node(*effect));

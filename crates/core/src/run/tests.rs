@@ -333,6 +333,10 @@ fn node_that_is_given_up_when_it_is_lost_is_waited_for_by_no_task() {
         assert!(!shell.run.is_wanted(FIRST, first.number));
         let is_given_up = shell.run.scheduler.lost_files.given_up.contains(&id);
         assert_eq!(is_given_up, !again, "{effects:?}");
+        shell.node(id, NodeInput::LinkUp { incarnation: 2 });
+        let files = &shell.run.scheduler.lost_files;
+        assert!(!files.given_up.contains(&id), "what is found there counts");
+        assert!(files.away.contains(&id), "it has not joined");
     }
 }
 

@@ -67,10 +67,10 @@ impl Hub {
         let files = files.into_iter().map(whole).collect();
         let Some(staging) = &mut self.staging else { return };
         let Answer { gone, found } = staging.memory.earlier.answered(id, files);
+        for task in &gone {
+            staging.stager.forget(*task, id);
+        }
         for task in gone {
-            if let Some(staging) = &mut self.staging {
-                staging.stager.forget(task, id);
-            }
             self.tell_places(task);
         }
         for found in found {

@@ -54,7 +54,7 @@ impl Chaos {
     }
 
     /// Ends all that runs, because the hub may have given it to others.
-    fn end_session(&mut self, node: u32) {
+    pub(crate) fn end_session(&mut self, node: u32) {
         self.note(format_args!("node {node} ends its session"));
         self.agent(node).session = 0;
         self.agent(node).incarnation += 1;
@@ -130,7 +130,8 @@ impl Chaos {
                 }
             }
             Order::KeepCore { command } => {
-                if let Some(process) = agent.running.get_mut(&command) {
+                let running = agent.running.get_mut(&command);
+                if let Some(process) = running.filter(|process| process.frees_core) {
                     process.frees_core = false;
                     self.send_report(node, Report::CoreKept { command });
                 }
@@ -226,10 +227,22 @@ impl Chaos {
     /// Whatever the hub thinks of its leases: no more runs than there are cores.
     fn check_cores(&self, node: u32) {
         let running = self.agents[node as usize].running.values();
+        let running = running.filter(|one| !self.scenario.calls || self.needs_cores(one));
         let of_tasks: BTreeMap<u32, u32> = running.map(|one| (one.task, one.cores)).collect();
         let cores = self.scenario.cores[node as usize];
         let used: u32 = of_tasks.values().sum();
         assert!(used <= cores, "{used} of {cores} cores of node {node} are used");
+    }
+
+    /// What callers start while they wait needs none, unless their node would give it to another, and they have theirs
+    /// again whatever runs. What runs for an attempt that is lost may be of a caller, too.
+    fn needs_cores(&self, process: &Process) -> bool {
+        let Process { life, task, attempt, frees_core, .. } = *process;
+        let acts = self.hub.run.attempts().acting_as(TaskId(task), attempt);
+        self.hub.is_up()
+            && self.hub.life == life
+            && acts
+                .is_some_and(|acts| !acts.details.resumed && (!acts.is_suspended() || frees_core))
     }
 
     pub(crate) fn on_done(&mut self, node: u32, command: u32) {

@@ -5,8 +5,8 @@
 pub(crate) mod state;
 
 use rakuda_core::{
-    ActionOutcome, Attempt, AttemptEffect, AttemptState, Input, NextAttempt, NodeId, Refusal,
-    TaskId, Time,
+    ActionOutcome, Attempt, AttemptEffect, AttemptState, Event, Input, InvocationId, NextAttempt,
+    NodeId, Refusal, TaskId, Time,
 };
 
 use super::chaos::Chaos;
@@ -79,6 +79,10 @@ impl Chaos {
                 self.stand_in_line(id);
                 self.tell(Input::CommandWanted { id, command });
             }
+            FromFront::Invoke { attempt, called } => {
+                assert_eq!(number, Some(attempt), "the next attempt of {task} began too soon");
+                self.invoke(id, attempt, called);
+            }
             FromFront::Changed if self.scenario.stages() => {
                 self.tell(Input::InputsChanged { id });
                 self.shadow(id).changes += 1;
@@ -91,12 +95,41 @@ impl Chaos {
         }
     }
 
+    /// An action waits for a task. One whose node has been lost is unwound instead.
+    fn invoke(&mut self, id: TaskId, attempt: u32, called: u32) {
+        self.count("tasks invoked by actions");
+        self.hub.attempts.invocations += 1;
+        let invocation = InvocationId(self.hub.attempts.invocations);
+        self.hub.attempts.calls.insert(invocation.0, (id.0, attempt));
+        let caller = self.hub.run.attempts().acting_as(id, attempt).map(|_| id);
+        let tasks = [TaskId(called)];
+        self.event(Event::InvocationStarted { id: invocation, tasks: &tasks, caller });
+        if caller.is_some() {
+            self.shadow(id).in_line = None;
+        }
+    }
+
+    /// What an action has invoked is settled.
+    pub(crate) fn on_called(&mut self, invocation: InvocationId, well: bool) {
+        let (task, attempt) =
+            self.hub.attempts.calls.remove(&invocation.0).expect("an action has invoked it");
+        self.tell(Input::InvocationOver { id: invocation });
+        let acts = self.hub.run.attempts().acting_as(TaskId(task), attempt);
+        if let Some(acts) = acts {
+            let (resumed, had_lease) = (acts.holds_lease(), acts.had_lease());
+            let shadow = self.shadow(TaskId(task));
+            shadow.resumed |= resumed;
+            shadow.had_lease |= had_lease;
+            self.say_to_front(task, ToFront::InvocationEnded { attempt, well });
+        }
+    }
+
     /// Where an attempt is to stand, if it has no lease.
     pub(crate) fn stand_in_line(&mut self, id: TaskId) {
         let attempt = self.hub.run.attempts().acting(id);
         if attempt.is_none_or(|attempt| {
             let has_place = attempt.holds_lease() || attempt.is_prepared();
-            let has_place = has_place || attempt.waits_for_room();
+            let has_place = has_place || attempt.waits_for_room() || attempt.is_suspended();
             has_place || attempt.details.aborted && !attempt.details.had_lease
         }) {
             return;
@@ -223,9 +256,7 @@ impl Chaos {
                 self.say_to_front(id.0, ToFront::CommandEnded { command, well: false });
             }
             AttemptEffect::StageIn { id } => self.stage_inputs(id),
-            AttemptEffect::ReleaseInputs { .. } => {
-                unreachable!("no action waits for an invocation")
-            }
+            AttemptEffect::ReleaseInputs { id } => self.leave_room(id),
             AttemptEffect::Abort { id } => {
                 self.shadow(id).told = true;
                 self.say_to_front(id.0, ToFront::Abort);
@@ -308,7 +339,7 @@ impl Chaos {
         let Shadow { changes, heeded, refused, aborted, .. } = attempt.details;
         let (task, node, number) = (id.0, attempt.node().0, attempt.number());
         assert_eq!(
-            attempt.holds_lease(),
+            attempt.holds_lease() || attempt.is_suspended(),
             leased,
             "command {command} of {task} starts with another lease"
         );
@@ -318,8 +349,8 @@ impl Chaos {
             "command {command} of {task} starts before its inputs are there"
         );
         assert!(!refused, "command {command} of {task} starts without inputs");
-        let is_ended =
-            *attempt.state() == AttemptState::Aborting || aborted && !attempt.had_lease();
+        let is_ended = *attempt.state() == AttemptState::Aborting
+            || aborted && !attempt.had_lease() && !attempt.is_suspended();
         assert!(!is_ended, "command {command} of {task} starts after its action was told to end");
         let begun_ns = if leased { self.now } else { u64::MAX };
         if !leased {

@@ -93,6 +93,9 @@ impl Chaos {
         self.start_hub();
         self.queue.push(0, Happening::Tick);
         self.queue.push(self.scenario.between_ns, Happening::Fault);
+        if self.scenario.leaders > 0 {
+            self.queue.push(2 * self.scenario.between_ns, Happening::LeaderDies);
+        }
         if let Some((at_ns, again_ns)) = self.scenario.stop {
             self.queue.push(at_ns, Happening::UserStops(StopHow::Gently));
             if let Some(again_ns) = again_ns {
@@ -188,6 +191,7 @@ impl Chaos {
                 self.queue.push(self.now + SECOND_NS, Happening::Tick);
             }
             Happening::Fault => self.inject(),
+            Happening::LeaderDies => self.kill_leader(),
             Happening::UserStops(how) => self.stop_by_user(how),
             Happening::HubUp => self.start_hub(),
             Happening::MachineUp { node } => self.on_machine_up(node),

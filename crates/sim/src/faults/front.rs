@@ -79,11 +79,20 @@ impl Chaos {
                     self.think(task, false);
                 }
             }
+            ToFront::InvocationEnded { attempt, well } => {
+                if action.attempt == attempt && action.calls {
+                    action.calls = false;
+                    action.failed |= !well;
+                    if !action.lost {
+                        self.think(task, false);
+                    }
+                }
+            }
             ToFront::Abort => {
                 // What it asked for meanwhile is ended by the hub before the next attempt; here it ends by itself.
                 action.failed = true;
                 action.told = true;
-                (action.waits, action.asks) = (false, false);
+                (action.waits, action.asks, action.calls) = (false, false, false);
                 if action.open.is_empty() && !action.lost {
                     self.think(task, false);
                 }
@@ -116,7 +125,7 @@ impl Chaos {
             return;
         }
         let plan = &self.scenario.tasks[task as usize];
-        let (commands, together) = (plan.commands, plan.together);
+        let (commands, together, may_wait_for) = (plan.commands, plan.together, plan.calls);
         let Some(action) = self.front.actions.get_mut(&task) else { return };
         if action.attempt != attempt || !action.thinks || action.lost != unwound {
             return;
@@ -126,10 +135,17 @@ impl Chaos {
             return self.end_action(task, ActionOutcome::Failed);
         }
         let left = commands - action.wanted;
+        let may_call = !action.called && action.wanted > 0 && left > 0 && !action.failed;
+        let called = may_wait_for.filter(|_| may_call);
+        if let Some(called) = called.filter(|_| self.random.below(3) == 0) {
+            (action.called, action.calls) = (true, true);
+            self.say_to_hub(task, FromFront::Invoke { attempt, called });
+        }
+        let Some(action) = self.front.actions.get_mut(&task) else { return };
         // Two threads go on whatever becomes of each other's commands; the last command is for all of them.
         let now = if together && left > 1 && !action.told {
             (left - 1).min(2_u32.saturating_sub(action.open.len() as u32))
-        } else if !action.open.is_empty() || action.asks {
+        } else if !action.open.is_empty() || action.asks || action.calls {
             0
         } else if action.failed || left == 0 {
             let outcome =

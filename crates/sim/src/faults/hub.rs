@@ -298,6 +298,7 @@ impl Chaos {
                 self.count(if actions > 0 { "looking ahead begins" } else { "looking ahead ends" });
                 self.note(format_args!("node {} looks ahead by {actions}", id.0));
             }
+            Effect::EndHeld { id, .. } if id != InvocationId(0) => {}
             Effect::EndHeld { failed, abandoned, .. } => {
                 self.count("ends held until all is unwound");
                 self.on_invocation_over(&failed, &abandoned);
@@ -371,6 +372,9 @@ impl Chaos {
                 if how.is_well() {
                     self.fetch_settled(id);
                 }
+            }
+            Output::InvocationEnded { id, failed, abandoned } if id != InvocationId(0) => {
+                self.on_called(id, failed.is_empty() && abandoned.is_empty());
             }
             ending @ Output::InvocationEnded { .. } => {
                 let Some(Output::InvocationEnded { failed, abandoned, .. }) =

@@ -1,5 +1,7 @@
 //! What goes wrong, and when it is right again.
 
+use rakuda_core::{Input, NodeId, NodeInput};
+
 use super::chaos::Chaos;
 use super::messages::Happening;
 use crate::units::SECOND_NS;
@@ -64,6 +66,43 @@ impl Chaos {
             self.count("links cut");
             self.queue.push(self.now + for_ns, Happening::LinkUp { node });
         }
+    }
+
+    /// A leader dies, and the time of the next one's death: the links of all nodes behind it end at once, with all that
+    /// is on its way, and are made anew over another leader.
+    pub(crate) fn kill_leader(&mut self) {
+        if self.heals() {
+            return;
+        }
+        let leaders = self.scenario.leaders;
+        let leader = self.random.below(u64::from(leaders)) as u32;
+        let for_ns = self.how_long();
+        self.note(format_args!("leader {leader} dies"));
+        self.count("leaders die");
+        for node in (0..self.agents.len() as u32).filter(|node| node % leaders == leader) {
+            self.end_link(node, for_ns);
+        }
+        let next = self.random.below(10 * self.scenario.between_ns);
+        self.queue.push(self.now + next.max(1), Happening::LeaderDies);
+    }
+
+    /// Both ends see it. Over a link that is cut nothing of it comes: silence ends that one.
+    fn end_link(&mut self, node: u32, for_ns: u64) {
+        if self.links[node as usize].cut || self.ended {
+            return;
+        }
+        self.count("links that end with their leader");
+        if self.agents[node as usize].up {
+            self.end_session(node);
+        }
+        let id = NodeId(node);
+        let link = self.hub.run.nodes().link(id).filter(|_| self.hub.is_up());
+        if let Some(incarnation) = link {
+            let input = NodeInput::LinkDown { incarnation, again: true };
+            self.tell(Input::Node { id, input });
+        }
+        self.links[node as usize].cut = true;
+        self.queue.push(self.now + for_ns, Happening::LinkUp { node });
     }
 
     fn slow_link(&mut self, node: u32, for_ns: u64) {

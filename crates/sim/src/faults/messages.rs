@@ -164,6 +164,8 @@ pub(crate) enum Happening {
     },
     Tick,
     Fault,
+    /// A leader dies.
+    LeaderDies,
     UserStops(StopHow),
     HubUp,
     MachineUp {

@@ -7,6 +7,10 @@ use rakuda_core::{Config, FailurePolicy, Policy};
 use crate::random::{Purpose, Random};
 use crate::units::SECOND_NS;
 
+/// Seeds from here on draw also what was added when seeds below were named already, whose runs stay as they are:
+/// actions that invoke tasks, and leaders.
+const LATER_SEEDS: u64 = 1_000_000_000;
+
 /// A task: its file is made from the files of others.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskPlan {
@@ -25,6 +29,8 @@ pub(crate) struct TaskPlan {
     pub(crate) place: u32,
     /// A file behind its inputs that its commands read, too.
     pub(crate) behind: Option<u32>,
+    /// The task that its action may wait for in the middle.
+    pub(crate) calls: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +59,10 @@ pub(crate) struct Scenario {
     pub(crate) room_bytes: u64,
     /// Each node looks at targets that were made there. Where files are brought to nodes, all do.
     pub(crate) inspects: bool,
+    /// Some actions wait for tasks that they invoke.
+    pub(crate) calls: bool,
+    /// Nodes are behind so many leaders, in turn; 0: the hub reaches each by itself.
+    pub(crate) leaders: u32,
     /// When things stop going wrong.
     pub(crate) heals_ns: u64,
     /// Mean time between two faults.
@@ -119,7 +129,10 @@ impl Scenario {
         // Whose fault it is that a task in Gfarm failed, `causes` holds against each for itself.
         let gangs =
             if gfarm.is_none() { draw_gangs(seed, &mut tasks, config.policy) } else { Vec::new() };
+        let calls = seed >= LATER_SEEDS && gangs.is_empty() && draw_calls(seed, &mut tasks);
         Self {
+            calls,
+            leaders: if seed >= LATER_SEEDS { draw_leaders(seed, nodes as u64) } else { 0 },
             gangs,
             cores,
             config,
@@ -209,6 +222,7 @@ fn draw_tasks(random: &mut Random, nodes: u64, retry: u32, width_max: u64) -> Ve
                 troubles: troubles as u32,
                 place: random.below(nodes) as u32,
                 behind: None,
+                calls: None,
             });
         }
         before = begin..tasks.len() as u64;
@@ -268,6 +282,31 @@ fn draw_gangs(seed: u64, tasks: &mut [TaskPlan], policy: Policy) -> Vec<(Vec<u32
         gangs.push((members, oversubscribe || slots > 1));
     }
     gangs
+}
+
+/// Half of the actions of half of the seeds may wait for a task: one with a smaller number, so that none waits for
+/// another one in a circle. Gangs would: of these, all wait for one another. Whether this is such a seed.
+fn draw_calls(seed: u64, tasks: &mut [TaskPlan]) -> bool {
+    let mut random = Random::new(seed, Purpose::Calls);
+    if random.below(2) == 0 {
+        return false;
+    }
+    for id in 1..tasks.len() {
+        let called = random.below(id as u64) as usize;
+        if random.below(2) == 0 && tasks[id].has_action && tasks[called].has_action {
+            tasks[id].calls = Some(called as u32);
+        }
+    }
+    true
+}
+
+/// Half of the seeds in which a leader may have more than one node behind it have some.
+fn draw_leaders(seed: u64, nodes: u64) -> u32 {
+    let mut random = Random::new(seed, Purpose::Leaders);
+    if nodes < 2 || random.below(2) == 0 {
+        return 0;
+    }
+    1 + random.below(nodes / 2) as u32
 }
 
 /// What actions do. Of short ones, some are long after all: looking ahead begins and ends.

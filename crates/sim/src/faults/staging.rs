@@ -162,6 +162,16 @@ impl Chaos {
         }
     }
 
+    /// An attempt reads nothing for now.
+    pub(crate) fn leave_room(&mut self, id: TaskId) {
+        self.count("inputs left by callers");
+        let Some(node) = self.hub.run.attempts().acting(id).map(rakuda_core::Attempt::node) else {
+            return;
+        };
+        self.shadow(id).heeded = None;
+        self.stage(StagerInput::Released { id, node });
+    }
+
     /// An attempt reads nothing any more.
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
         if self.scenario.stages() {
@@ -323,18 +333,21 @@ impl Chaos {
 
     /// A node has said what of its files is there.
     pub(crate) fn on_holdings(&mut self, node: u32, found: &[bool]) {
-        let Some(files) = self.hub.staging.asked.remove(&node) else { return };
+        let Some(files) = self.hub.staging.asked.get(&node).cloned() else { return };
         let id = NodeId(node);
         let files = files.into_iter().zip(found.iter().copied()).collect();
         let Answer { gone, found } = self.hub.staging.earlier.answered(id, files);
-        for file in gone {
+        for file in &gone {
             self.count("files that nodes have no more");
-            self.hub.staging.stager.forget(file, id);
+            self.hub.staging.stager.forget(*file, id);
+        }
+        for file in gone {
             self.tell_places(file);
         }
         for found in found {
             self.use_earlier(&found);
         }
+        self.hub.staging.asked.remove(&node);
         self.join_node(node, true);
         self.check_held_invocation();
     }

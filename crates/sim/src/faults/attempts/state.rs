@@ -36,6 +36,8 @@ pub(crate) struct Shadow {
     /// Where it stands in line: the lower, the sooner it has its lease.
     pub(crate) in_line: Option<i64>,
     pub(crate) had_lease: bool,
+    /// It has its cores again after an invocation, whatever runs.
+    pub(crate) resumed: bool,
 }
 
 /// A command that was started and has not ended.
@@ -55,6 +57,9 @@ pub(crate) struct HubAttempts {
     /// the last of its action.
     pub(crate) wanted: BTreeMap<u32, (u32, bool)>,
     pub(super) last: BTreeSet<u32>,
+    /// Invocations of actions so far, and whose each is: task and attempt.
+    pub(crate) invocations: u32,
+    pub(crate) calls: BTreeMap<u32, (u32, u32)>,
     /// Places in lines so far.
     pub(super) places: i64,
 }

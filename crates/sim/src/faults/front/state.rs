@@ -7,9 +7,20 @@ use rakuda_core::ActionOutcome;
 /// What the hub says of an action.
 #[derive(Clone, Debug)]
 pub(crate) enum ToFront {
-    Run { attempt: u32, leased: bool },
+    Run {
+        attempt: u32,
+        leased: bool,
+    },
     Leased,
-    CommandEnded { command: u32, well: bool },
+    CommandEnded {
+        command: u32,
+        well: bool,
+    },
+    /// What the action has invoked is settled.
+    InvocationEnded {
+        attempt: u32,
+        well: bool,
+    },
     Abort,
     Lost,
 }
@@ -25,6 +36,11 @@ pub(crate) enum FromFront {
     },
     /// Code has written something that the next command reads.
     Changed,
+    /// The action waits for a task.
+    Invoke {
+        attempt: u32,
+        called: u32,
+    },
     Ended {
         attempt: u32,
         outcome: ActionOutcome,
@@ -48,6 +64,9 @@ pub(super) struct Action {
     pub(super) waits: bool,
     /// Code of one of its threads waits for them, beside commands of others.
     pub(super) asks: bool,
+    /// It has invoked a task, and whether one of its threads still waits for that.
+    pub(super) called: bool,
+    pub(super) calls: bool,
     /// It goes on at a time that is known already.
     pub(super) thinks: bool,
     pub(super) failed: bool,
