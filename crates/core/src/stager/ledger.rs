@@ -20,6 +20,9 @@ pub trait FileState: Clone + Eq {
     /// What all of it takes.
     fn bytes(&self) -> u64;
 
+    /// Whether nothing goes with the task's file.
+    fn is_alone(&self) -> bool;
+
     /// Whether who has this has `other`, too.
     fn covers(&self, other: &Self) -> bool;
 

@@ -15,6 +15,7 @@ mod earlier;
 mod homeward;
 mod ledger;
 mod readers;
+mod requested;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use alloc::vec::Vec;
 pub use earlier::{Answer, Counting, Earlier, Expected, Found, Known};
 pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
+pub use requested::{HomeRules, MadeTarget};
 
 use crate::ids::{NodeId, TaskId};
 use crate::task::TaskState;
@@ -294,6 +296,16 @@ impl<S: FileState> Stager<S> {
             suspicions: Suspicions::default(),
             losing: 0,
         }
+    }
+
+    /// The machine of the hub.
+    pub fn home(&self) -> NodeId {
+        self.home
+    }
+
+    /// Whether a file is on nodes as it is to be, and not at home.
+    pub fn is_elsewhere(&self, file: TaskId) -> bool {
+        !self.ledger.is_home(file, self.home) && !self.ledger.nodes_with(file).is_empty()
     }
 
     /// Where files are.

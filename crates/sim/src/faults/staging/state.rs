@@ -19,6 +19,10 @@ impl FileState for Version {
         self.bytes
     }
 
+    fn is_alone(&self) -> bool {
+        true
+    }
+
     fn covers(&self, other: &Self) -> bool {
         self == other
     }
@@ -102,7 +106,7 @@ pub(crate) struct HubStaging {
     pub(crate) moves: BTreeMap<u32, Moving>,
     pub(crate) removals: BTreeSet<u32>,
     pub(crate) homeward: Homeward<()>,
-    /// What the invocation asks for.
+    /// What the workflow is for: the invocation asks for it, and at its end it is at home.
     pub(crate) wanted: BTreeSet<u32>,
     pub(crate) earlier: Earlier<u32, u32, Version>,
     /// What nodes were asked about that have not answered.
