@@ -12,6 +12,9 @@ use super::ledger::{FileState, Ledger};
 use crate::ids::{NodeId, TaskId};
 use crate::nodes::NodeState;
 
+/// Timeout for nodes that may have files: an invocation waits no longer for what they say.
+pub const HOLDINGS_LIMIT_NS: u64 = 30_000_000_000;
+
 /// A file of an earlier run: its last state, and who had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known<N, S> {

@@ -28,7 +28,7 @@ mod transfers;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use earlier::{Answer, Counting, Earlier, Expected, Found, Known};
+pub use earlier::{Answer, Counting, Earlier, Expected, Found, HOLDINGS_LIMIT_NS, Known};
 pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
 pub use requested::{HomeRules, MadeTarget};

@@ -6,7 +6,9 @@
 
 pub(crate) mod state;
 
-use rakuda_core::stager::{Answer, Coming, Found, MadeTarget, StagerEffect, StagerInput};
+use rakuda_core::stager::{
+    Answer, Coming, Found, HOLDINGS_LIMIT_NS, MadeTarget, StagerEffect, StagerInput,
+};
 use rakuda_core::{
     ActionOutcome, AttemptState, Event, Fact, Input, InvocationId, NodeId, NodeState, Output,
     Places, TaskId,
@@ -17,13 +19,10 @@ use super::chaos::Chaos;
 use super::hub::Hub;
 use super::messages::Order;
 use super::scenario::bytes_of;
-use crate::units::SECOND_NS;
 use state::{HubStaging, PlaceNote, Version};
 
 /// A task fails so often over data links and disks without ending its run.
 const CHARGES_MAX: u32 = 3;
-/// An invocation waits so long for nodes that may have files.
-const HELD_NS: u64 = 30 * SECOND_NS;
 
 impl Chaos {
     /// A hub begins: it knows what is at home, and what nodes may have.
@@ -410,7 +409,7 @@ impl Chaos {
         let waits = self.scenario.stages() && self.waits_for_nodes();
         if waits {
             self.count("invocations held for nodes");
-            self.hub.staging.held_until_ns = Some(self.hub.opens_ns + HELD_NS);
+            self.hub.staging.held_until_ns = Some(self.hub.opens_ns + HOLDINGS_LIMIT_NS);
         }
         waits
     }
