@@ -7,7 +7,6 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::Stager;
 use super::ledger::{FileState, Ledger};
 use crate::ids::{NodeId, TaskId};
 use crate::nodes::NodeState;
@@ -194,7 +193,8 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
     /// have not said so. `nodes`: all that there are, with their names. Files of `unfinished` targets do not count.
     pub fn is_waited_for<'a>(
         &self,
-        stager: &Stager<S>,
+        ledger: &Ledger<S>,
+        home: NodeId,
         nodes: impl Iterator<Item = (NodeId, NodeState, &'a N)>,
         unfinished: impl Fn(TaskId) -> bool,
     ) -> bool
@@ -202,12 +202,12 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
         N: 'a,
     {
         let owes = |(id, state, _): &(NodeId, NodeState, &N)| {
-            *id != stager.home() && self.is_owed_by(*id, state.is_coming())
+            *id != home && self.is_owed_by(*id, state.is_coming())
         };
         let owing: BTreeSet<&N> = nodes.filter(owes).map(|(_, _, name)| name).collect();
         let is_waited_for = |(file, task): (&F, &TaskId)| {
             self.known.get(file).is_some_and(|known| {
-                let here = stager.ledger().state(*task);
+                let here = ledger.state(*task);
                 here.is_none_or(|here| !here.is_same_file(&known.state))
                     && known.homes.iter().any(|node| owing.contains(node))
                     && !unfinished(*task)
@@ -221,7 +221,6 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
 mod tests {
     use alloc::vec;
 
-    use super::super::StagerInput;
     use super::super::sample::State;
     use super::*;
 
@@ -311,24 +310,22 @@ mod tests {
     #[test]
     fn an_invocation_waits_for_nodes_that_may_have_what_is_missing() {
         let mut files = earlier();
-        let none = Stager::new(HOME);
+        let none = Ledger::default();
         let starting = [(NODE, NodeState::Starting, &"n"), (OTHER, NodeState::Up, &"o")];
-        let waits = |files: &Files, stager: &Stager<State>, nodes: [(NodeId, NodeState, _); 2]| {
-            files.is_waited_for(stager, nodes.into_iter(), |_| false)
+        let waits = |files: &Files, ledger: &Ledger<State>, nodes: [(NodeId, NodeState, _); 2]| {
+            files.is_waited_for(ledger, HOME, nodes.into_iter(), |_| false)
         };
         assert!(!waits(&files, &none, starting), "no task stands for it");
         files.define(&"a", FILE);
         assert!(waits(&files, &none, starting));
-        assert!(!files.is_waited_for(&none, starting.into_iter(), |task| task == FILE));
+        assert!(!files.is_waited_for(&none, HOME, starting.into_iter(), |task| task == FILE));
+        assert!(!files.is_waited_for(&none, NODE, starting.into_iter(), |_| false), "it is home");
         let lost = [(NODE, NodeState::Lost, &"n"), (OTHER, NodeState::Starting, &"o")];
         assert!(!waits(&files, &none, lost), "only who has it is waited for");
-        assert!(!waits(&files, &Stager::new(NODE), starting), "home is there");
-        let mut stager = Stager::new(HOME);
-        let settled = StagerInput::Settled { file: FILE, node: HOME, state: State(3, 10) };
-        stager.handle(settled, |_| true, &mut Vec::new());
-        assert!(!waits(&files, &stager, starting), "it is here");
+        let here = settled(FILE, HOME, State(3, 10));
+        assert!(!waits(&files, &here, starting), "it is here");
         files.define(&"b", TaskId(8));
-        assert!(!waits(&files, &stager, starting), "there is a copy only");
+        assert!(!waits(&files, &here, starting), "there is a copy only");
         files.join(NODE);
         assert!(!waits(&files, &none, starting), "it has answered");
     }

@@ -8,8 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::mem;
 
-use super::Stager;
-use super::ledger::FileState;
+use super::ledger::{FileState, Ledger};
 use super::requested::{HomeRules, MadeTarget, Requested};
 use crate::event::Output;
 use crate::ids::{NodeId, TaskId};
@@ -32,6 +31,8 @@ pub enum Coming<D> {
 /// See the file's head.
 #[derive(Debug)]
 pub struct Homeward<D> {
+    /// The machine of the hub.
+    home: NodeId,
     requested: Requested,
     comings: BTreeMap<TaskId, Coming<D>>,
     /// Ends that wait.
@@ -40,16 +41,11 @@ pub struct Homeward<D> {
     missed: BTreeSet<TaskId>,
 }
 
-impl<D> Default for Homeward<D> {
-    fn default() -> Self {
-        Self::new(HomeRules::default())
-    }
-}
-
 impl<D> Homeward<D> {
-    /// `rules`: what comes home beside what is asked for.
-    pub fn new(rules: HomeRules) -> Self {
+    /// `home`: the machine of the hub. `rules`: what comes there beside what is asked for.
+    pub fn new(home: NodeId, rules: HomeRules) -> Self {
         Self {
+            home,
             requested: Requested::new(rules),
             comings: BTreeMap::new(),
             endings: Vec::new(),
@@ -64,10 +60,10 @@ impl<D> Homeward<D> {
         tasks: &[TaskId],
         by_action: bool,
         scheduler: &Scheduler,
-        stager: &Stager<S>,
+        ledger: &Ledger<S>,
     ) -> Vec<TaskId> {
         let mut settled = self.requested.add(tasks, by_action, scheduler);
-        settled.retain(|id| self.settled(*id, stager));
+        settled.retain(|id| self.settled(*id, ledger));
         settled
     }
 
@@ -77,32 +73,32 @@ impl<D> Homeward<D> {
         id: TaskId,
         added: &[TaskId],
         scheduler: &Scheduler,
-        stager: &Stager<S>,
+        ledger: &Ledger<S>,
     ) -> Vec<TaskId> {
         let mut settled = self.requested.add_prerequisites(id, added, scheduler);
-        settled.retain(|id| self.settled(*id, stager));
+        settled.retain(|id| self.settled(*id, ledger));
         settled
     }
 
     /// A task was settled well: whether its file sets out for home now.
-    pub fn settled<S: FileState>(&mut self, id: TaskId, stager: &Stager<S>) -> bool {
-        let comes = stager.is_elsewhere(id) && self.requested.includes(id, stager.ledger());
+    pub fn settled<S: FileState>(&mut self, id: TaskId, ledger: &Ledger<S>) -> bool {
+        let comes = ledger.is_elsewhere(id, self.home) && self.requested.includes(id, ledger);
         if comes {
             self.comings.entry(id).or_insert(Coming::Settled);
         }
         comes
     }
 
-    /// An action has ended well, and the stager knows where its target was made: whether that sets out for home. Else it
+    /// An action has ended well, and the ledger knows where its target was made: whether that sets out for home. Else it
     /// stays, and its task can be settled.
     pub fn made<S: FileState>(
         &mut self,
         made: &MadeTarget<'_>,
-        stager: &Stager<S>,
+        ledger: &Ledger<S>,
         details: D,
     ) -> bool {
-        let is_away = made.node != stager.home();
-        let comes = is_away && self.requested.is_for_home(made, stager.ledger());
+        let is_away = made.node != self.home;
+        let comes = is_away && self.requested.is_for_home(made, ledger);
         if comes {
             self.follows(made.id, made.node, details);
         }
@@ -182,7 +178,6 @@ impl<D> Homeward<D> {
 mod tests {
     use alloc::vec;
 
-    use super::super::StagerInput;
     use super::super::sample::{State, scheduler};
     use super::*;
     use crate::ids::InvocationId;
@@ -191,13 +186,16 @@ mod tests {
     const NODE: NodeId = NodeId(1);
 
     /// Knows where these files are.
-    fn stager(files: &[(u32, NodeId)]) -> Stager<State> {
-        let mut stager = Stager::new(HOME);
+    fn ledger(files: &[(u32, NodeId)]) -> Ledger<State> {
+        let mut ledger = Ledger::default();
         for (file, node) in files {
-            let (file, node, state) = (TaskId(*file), *node, State(1, 10));
-            stager.handle(StagerInput::Settled { file, node, state }, |_| true, &mut Vec::new());
+            ledger.settle(TaskId(*file), *node, State(1, 10));
         }
-        stager
+        ledger
+    }
+
+    fn fresh<D>() -> Homeward<D> {
+        Homeward::new(HOME, HomeRules::default())
     }
 
     fn made(id: u32, node: NodeId) -> MadeTarget<'static> {
@@ -210,13 +208,13 @@ mod tests {
 
     #[test]
     fn an_invocation_ends_when_the_last_target_has_come_or_cannot() {
-        let mut homeward: Homeward<u8> = Homeward::default();
+        let mut homeward = fresh::<u8>();
         assert_eq!(homeward.hold(ending()), Some(ending()), "nothing is on its way");
-        let stager = stager(&[(1, NODE), (4, NODE)]);
-        homeward.request(&[TaskId(1), TaskId(4)], false, &scheduler(), &stager);
-        assert!(homeward.made(&made(1, NODE), &stager, 7));
-        assert!(homeward.settled(TaskId(1), &stager));
-        assert!(homeward.settled(TaskId(4), &stager));
+        let there = ledger(&[(1, NODE), (4, NODE)]);
+        homeward.request(&[TaskId(1), TaskId(4)], false, &scheduler(), &there);
+        assert!(homeward.made(&made(1, NODE), &there, 7));
+        assert!(homeward.settled(TaskId(1), &there));
+        assert!(homeward.settled(TaskId(4), &there));
         assert_eq!(homeward.hold(ending()), None);
         assert_eq!(homeward.take(TaskId(1), |details| *details == 8), None, "another way");
         let made = Coming::Made { node: NODE, details: 7 };
@@ -232,12 +230,12 @@ mod tests {
 
     #[test]
     fn what_was_made_on_a_lost_node_does_not_come() {
-        let mut homeward: Homeward<()> = Homeward::default();
+        let mut homeward = fresh::<()>();
         homeward.follows(TaskId(1), NODE, ());
         homeward.follows(TaskId(2), NodeId(2), ());
-        let stager = stager(&[(4, NODE)]);
-        homeward.request(&[TaskId(4)], false, &scheduler(), &stager);
-        assert!(homeward.settled(TaskId(4), &stager));
+        let there = ledger(&[(4, NODE)]);
+        homeward.request(&[TaskId(4)], false, &scheduler(), &there);
+        assert!(homeward.settled(TaskId(4), &there));
         assert_eq!(homeward.lose(NODE), [TaskId(1)]);
         assert_eq!(homeward.lose(NODE), []);
         assert_eq!(homeward.take(TaskId(1), |()| true), None);
@@ -248,31 +246,31 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_sets_out_when_it_is_made_or_at_once_where_it_is_settled() {
-        let mut homeward: Homeward<()> = Homeward::default();
-        let nowhere = stager(&[]);
+        let mut homeward = fresh::<()>();
+        let nowhere = ledger(&[]);
         assert!(!homeward.made(&made(1, NODE), &nowhere, ()), "nobody has asked for it");
         assert_eq!(homeward.request(&[TaskId(3)], false, &scheduler(), &nowhere), []);
         assert!(homeward.made(&made(1, NODE), &nowhere, ()));
         assert!(!homeward.made(&made(1, HOME), &nowhere, ()), "it is there");
         assert!(!homeward.made(&made(4, NODE), &nowhere, ()), "another one");
-        let mut homeward: Homeward<()> = Homeward::default();
-        let there = stager(&[(0, NODE)]);
+        let mut homeward = fresh::<()>();
+        let there = ledger(&[(0, NODE)]);
         assert_eq!(homeward.request(&[TaskId(3)], true, &scheduler(), &there), [TaskId(0)]);
         assert_eq!(homeward.take(TaskId(0), |()| true), Some(Coming::Settled));
     }
 
     #[test]
     fn a_settled_target_sets_out_if_it_is_asked_for_and_not_at_home() {
-        let mut homeward: Homeward<()> = Homeward::default();
-        let there = stager(&[(1, NODE)]);
+        let mut homeward = fresh::<()>();
+        let there = ledger(&[(1, NODE)]);
         assert!(!homeward.settled(TaskId(1), &there), "nobody has asked for it");
         let added = [TaskId(0), TaskId(1)];
         assert_eq!(homeward.request_added(TaskId(2), &added, &scheduler(), &there), []);
         homeward.request(&[TaskId(2)], false, &scheduler(), &there);
         assert!(homeward.settled(TaskId(1), &there));
-        assert!(!homeward.settled(TaskId(1), &stager(&[(1, NODE), (1, HOME)])));
-        assert!(!homeward.settled(TaskId(1), &stager(&[])), "it is nowhere");
-        let both = stager(&[(0, NODE), (4, NODE)]);
+        assert!(!homeward.settled(TaskId(1), &ledger(&[(1, NODE), (1, HOME)])));
+        assert!(!homeward.settled(TaskId(1), &ledger(&[])), "it is nowhere");
+        let both = ledger(&[(0, NODE), (4, NODE)]);
         let added = [TaskId(4), TaskId(0)];
         let out = homeward.request_added(TaskId(2), &added, &scheduler(), &both);
         assert_eq!(out, [], "one was asked for before, and the other one is not settled");

@@ -256,6 +256,11 @@ impl<S: FileState> Ledger<S> {
         self.files.get(&id).is_some_and(|entry| entry.homes.contains(&node))
     }
 
+    /// Whether nodes have it as it is to be, and it does not stay on this one.
+    pub fn is_elsewhere(&self, id: TaskId, node: NodeId) -> bool {
+        !self.is_home(id, node) && !self.nodes_with(id).is_empty()
+    }
+
     fn has_copy(&self, id: TaskId, node: NodeId, state: &S) -> bool {
         let copy = self.nodes.get(&node).and_then(|cache| cache.copies.get(&id));
         copy.is_some_and(|copy| copy.is_there && copy.state == *state)

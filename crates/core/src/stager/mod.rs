@@ -298,16 +298,6 @@ impl<S: FileState> Stager<S> {
         }
     }
 
-    /// The machine of the hub.
-    pub fn home(&self) -> NodeId {
-        self.home
-    }
-
-    /// Whether a file is on nodes as it is to be, and not at home.
-    pub fn is_elsewhere(&self, file: TaskId) -> bool {
-        !self.ledger.is_home(file, self.home) && !self.ledger.nodes_with(file).is_empty()
-    }
-
     /// Where files are.
     pub fn ledger(&self) -> &Ledger<S> {
         &self.ledger

@@ -148,7 +148,8 @@ impl Hub {
         let names = self.agents.places().map(|(id, place)| (id, &place.node.name.0));
         let all = names.map(|(id, name)| (id, nodes.state(id), name));
         let is_unfinished = |id| self.is_unfinished(self.names.name(id));
-        staging.memory.earlier.is_waited_for(&staging.stager, all, is_unfinished)
+        let ledger = staging.stager.ledger();
+        staging.memory.earlier.is_waited_for(ledger, LOCAL_NODE, all, is_unfinished)
     }
 
     /// A node takes tasks from now on.

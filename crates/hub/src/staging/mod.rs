@@ -88,7 +88,7 @@ impl Staging {
             moves: BTreeMap::new(),
             removals: BTreeMap::new(),
             failed: BTreeSet::new(),
-            homeward: Homeward::new(rules),
+            homeward: Homeward::new(LOCAL_NODE, rules),
             folders: BTreeMap::new(),
             fetches: BTreeMap::new(),
             written: BTreeMap::new(),

@@ -118,7 +118,7 @@ impl Hub {
         let is_staged = self.is_staged(&self.home_path(id));
         let Some(staging) = &mut self.staging else { return false };
         let made = MadeTarget { id, node, name: self.names.name(id), is_staged, was_home };
-        staging.homeward.made(&made, &staging.stager, Destination::Home(seen))
+        staging.homeward.made(&made, staging.stager.ledger(), Destination::Home(seen))
     }
 
     /// A file is in this state, and stays on this node; what goes with it is as it was, or nothing
@@ -150,7 +150,8 @@ impl Hub {
     /// What is known of a file that is not on this machine.
     pub(crate) fn known_elsewhere(&self, id: TaskId) -> Option<FileIdentity> {
         let staging = self.staging.as_ref()?;
-        let version = staging.version(id).filter(|_| staging.stager.is_elsewhere(id))?;
+        let is_elsewhere = staging.stager.ledger().is_elsewhere(id, LOCAL_NODE);
+        let version = staging.version(id).filter(|_| is_elsewhere)?;
         let (FileVersion { bytes, modified_ns }, changed_ns) = (version, version.modified_ns);
         Some(FileIdentity { modified_ns, changed_ns, bytes, inode: 0 })
     }
@@ -159,7 +160,7 @@ impl Hub {
     pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
         let Some(staging) = &mut self.staging else { return };
         let Staging { homeward, stager, .. } = staging;
-        let files = homeward.request(tasks, by_action, self.run.scheduler(), stager);
+        let files = homeward.request(tasks, by_action, self.run.scheduler(), stager.ledger());
         self.bring_home(files);
     }
 
@@ -167,14 +168,14 @@ impl Hub {
     pub(crate) fn want_added(&mut self, id: TaskId, added: &[TaskId]) {
         let Some(staging) = &mut self.staging else { return };
         let Staging { homeward, stager, .. } = staging;
-        let files = homeward.request_added(id, added, self.run.scheduler(), stager);
+        let files = homeward.request_added(id, added, self.run.scheduler(), stager.ledger());
         self.bring_home(files);
     }
 
     /// A task was settled. One that was not run may be elsewhere.
     pub(crate) fn on_settled_elsewhere(&mut self, id: TaskId) {
         let Some(staging) = &mut self.staging else { return };
-        if staging.homeward.settled(id, &staging.stager) {
+        if staging.homeward.settled(id, staging.stager.ledger()) {
             self.bring_home(vec![id]);
         }
     }

@@ -81,7 +81,10 @@ impl Journal {
                 }
                 return;
             }
-            JournalEvent::FileStaged(one) => return drop(self.brought.insert((one.task, one.to))),
+            JournalEvent::FileStaged(one) => {
+                self.brought.insert((one.task, one.to));
+                return;
+            }
             JournalEvent::NodeJoined(one) => {
                 return *self.joined.entry(one.node).or_default() += 1;
             }

@@ -218,7 +218,7 @@ impl Chaos {
         self.remember(id.0, node.0, false);
         let made = MadeTarget { id, node, name: &[], is_staged: true, was_home };
         let HubStaging { homeward, stager, .. } = &mut self.hub.staging;
-        if homeward.made(&made, stager, ()) {
+        if homeward.made(&made, stager.ledger(), ()) {
             self.count("targets brought home");
             self.tell(Input::StagingOut { id });
             self.stage(StagerInput::WantedHome { file: id });
@@ -253,7 +253,7 @@ impl Chaos {
     /// A task was settled. One that was not run may be elsewhere.
     pub(crate) fn on_settled_well(&mut self, id: TaskId) {
         let HubStaging { homeward, stager, .. } = &mut self.hub.staging;
-        if homeward.settled(id, stager) {
+        if homeward.settled(id, stager.ledger()) {
             self.stage(StagerInput::WantedHome { file: id });
         }
     }
@@ -401,7 +401,8 @@ impl Chaos {
         let numbers: Vec<u32> = (0..self.scenario.home()).collect();
         let states = self.hub.run.nodes().states();
         let nodes = numbers.iter().zip(states).map(|(number, (id, state))| (id, state, number));
-        earlier.is_waited_for(stager, nodes, |file| self.hub.open.contains(&file.0))
+        let home = NodeId(self.scenario.home());
+        earlier.is_waited_for(stager.ledger(), home, nodes, |file| self.hub.open.contains(&file.0))
     }
 
     /// The invocation waits for nodes that may have what it needs; or is to begin.
@@ -426,7 +427,7 @@ impl Chaos {
     pub(crate) fn start_invocation(&mut self) {
         let wanted: Vec<TaskId> = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
         let Hub { run, staging: HubStaging { homeward, stager, .. }, .. } = &mut self.hub;
-        for file in homeward.request(&wanted, false, run.scheduler(), stager) {
+        for file in homeward.request(&wanted, false, run.scheduler(), stager.ledger()) {
             self.stage(StagerInput::WantedHome { file });
         }
         let id = InvocationId(0);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::stager::{
-    Earlier, Expected, FileState, Homeward, MoveFailure, Stager, StagerEffect,
+    Earlier, Expected, FileState, HomeRules, Homeward, MoveFailure, Stager, StagerEffect,
 };
 use rakuda_core::{NodeId, TaskId};
 
@@ -128,7 +128,7 @@ impl HubStaging {
             performs: false,
             moves: BTreeMap::new(),
             removals: BTreeSet::new(),
-            homeward: Homeward::default(),
+            homeward: Homeward::new(NodeId(home), HomeRules::default()),
             wanted: BTreeSet::new(),
             earlier: Earlier::default(),
             asked: BTreeMap::new(),
