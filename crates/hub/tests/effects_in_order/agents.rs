@@ -40,6 +40,13 @@ pub struct Words {
 }
 
 impl Words {
+    /// The command is at its end.
+    fn end(self, status: i32, folder: &Path) {
+        if self.makes && status == 0 {
+            std::fs::write(folder.join(format!("t{}", self.task)), "x").expect("make a target");
+        }
+    }
+
     pub fn program(self) -> Program {
         let Self { task, attempt, makes } = self;
         Program::Line(Text::from(format!(
@@ -74,13 +81,6 @@ impl Common {
     fn status(&self, command: CommandId) -> i32 {
         self.plan.statuses[command.0 as usize % self.plan.statuses.len()]
     }
-
-    /// A command is at its end.
-    fn end(&self, words: Words, status: i32, folder: &Path) {
-        if words.makes && status == 0 {
-            std::fs::write(folder.join(format!("t{}", words.task)), "x").expect("make a target");
-        }
-    }
 }
 
 /// Ends each command after a few turns of the loop, as its plan wants.
@@ -111,7 +111,7 @@ impl AgentPort for FakeAgent {
         let (running, common) = (Rc::clone(&self.running), Rc::clone(common));
         let status = common.status(command);
         end_soon(command, status, self.events.clone(), move || {
-            common.end(words, status, &common.home);
+            words.end(status, &common.home);
             running.set(running.get() - 1);
         });
     }
@@ -275,6 +275,20 @@ impl FarState {
         self.run(command, words);
     }
 
+    /// A prepared command comes back, unless it has begun.
+    fn withdraw(&self, command: CommandId) {
+        if self.prepared.borrow_mut().withdraw(&command).is_some() {
+            self.tell(AgentEvent::CommandWithdrawn { command });
+        }
+    }
+
+    /// A command does not free its core, unless it has ended.
+    fn keep_core(&self, command: CommandId) {
+        if self.freeing.borrow_mut().remove(&command) {
+            self.tell(AgentEvent::CoreKept { command });
+        }
+    }
+
     /// Ends a command after a few turns of the loop, unless its agent is gone by then.
     fn run(self: &Rc<Self>, command: CommandId, words: Words) {
         let (state, incarnation) = (Rc::clone(self), self.incarnation.get());
@@ -286,7 +300,7 @@ impl FarState {
             if !state.is_up.get() || state.incarnation.get() != incarnation {
                 return;
             }
-            state.common.end(words, status, &state.folder);
+            words.end(status, &state.folder);
             let frees = state.freeing.borrow_mut().remove(&command) && status == 0;
             if frees {
                 state.tell(AgentEvent::CoreFreed { command });
@@ -344,16 +358,8 @@ impl AgentPort for FarAgent {
                 let next = state.prepared.borrow_mut().release();
                 state.begin(next);
             }
-            AgentRequest::Withdraw { command } => {
-                if state.prepared.borrow_mut().withdraw(&command).is_some() {
-                    state.tell(AgentEvent::CommandWithdrawn { command });
-                }
-            }
-            AgentRequest::KeepCore { command } => {
-                if state.freeing.borrow_mut().remove(&command) {
-                    state.tell(AgentEvent::CoreKept { command });
-                }
-            }
+            AgentRequest::Withdraw { command } => state.withdraw(command),
+            AgentRequest::KeepCore { command } => state.keep_core(command),
             _ => {}
         }
     }
