@@ -53,8 +53,8 @@ impl<D> Homeward<D> {
         }
     }
 
-    /// Tasks are asked for, by an action or by a user: also what plain ones among them stand for. Returns the files that
-    /// set out for home now.
+    /// Tasks are asked for, by an action or by a user: also what plain ones among them stand for. Returns the files
+    /// that set out for home now.
     pub fn request<S: FileState>(
         &mut self,
         tasks: &[TaskId],
@@ -89,8 +89,8 @@ impl<D> Homeward<D> {
         comes
     }
 
-    /// An action has ended well, and the ledger knows where its target was made: whether that sets out for home. Else it
-    /// stays, and its task can be settled.
+    /// An action has ended well, and the ledger knows where its target was made: whether that sets out for home. Else
+    /// it stays, and its task can be settled.
     pub fn made<S: FileState>(
         &mut self,
         made: &MadeTarget<'_>,
@@ -105,8 +105,8 @@ impl<D> Homeward<D> {
         comes
     }
 
-    /// The target of an action that has ended well is on its way, for a reason of the shell. `node`: without that node it
-    /// does not come.
+    /// The target of an action that has ended well is on its way, for a reason of the shell. `node`: without that node
+    /// it does not come.
     pub fn follows(&mut self, id: TaskId, node: NodeId, details: D) {
         self.comings.insert(id, Coming::Made { node, details });
     }

@@ -43,7 +43,8 @@ pub(super) struct Requested {
     rules: HomeRules,
     /// Tasks that users have asked for, and what plain ones among them stand for.
     by_users: BTreeSet<TaskId>,
-    /// The same of invocations by actions. A target with secondary files stays where it is until Ruby code looks for it.
+    /// The same of invocations by actions. A target with secondary files stays where it is until Ruby code looks for
+    /// it.
     by_actions: BTreeSet<TaskId>,
 }
 

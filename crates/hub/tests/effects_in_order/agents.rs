@@ -147,8 +147,8 @@ struct FarState {
     /// Those that free their cores.
     freeing: RefCell<BTreeSet<CommandId>>,
     prepared: RefCell<Prepared<CommandId, Words>>,
-    /// Commands that have run here, and whether they were prepared: then they may be ended because their actions are given
-    /// back.
+    /// Commands that have run here, and whether they were prepared: then they may be ended because their actions are
+    /// given back.
     started: RefCell<BTreeMap<CommandId, bool>>,
 }
 

@@ -1,12 +1,12 @@
-//! The whole hub with fake agents and a front in a thread: starts of commands, signals and what the front is told do not
-//! leave the hub before the journal has the note that they stand for (docs/design/record.md, "The journal").
+//! The whole hub with fake agents and a front in a thread: starts of commands, signals and what the front is told do
+//! not leave the hub before the journal has the note that they stand for (docs/design/record.md, "The journal").
 //!
-//! Two of three cases have a node elsewhere: it takes commands before they may run where it says that it is far away, has
-//! files of its own or shares them, and may be lost and come again. Files are moved for true, between two folders of this
-//! machine.
+//! Two of three cases have a node elsewhere: it takes commands before they may run where it says that it is far away,
+//! has files of its own or shares them, and may be lost and come again. Files are moved for true, between two folders
+//! of this machine.
 //!
-//! Agents and front read the journal whenever something comes. The agents are called by the hub, so they find each request
-//! that comes too early; the front finds a message that does, unless the note comes before it has looked.
+//! Agents and front read the journal whenever something comes. The agents are called by the hub, so they find each
+//! request that comes too early; the front finds a message that does, unless the note comes before it has looked.
 
 mod agents;
 mod front;
