@@ -129,9 +129,13 @@ impl Front {
 
     fn hear(&mut self, message: HubMessage) {
         match message {
-            HubMessage::RunAction(task, attempt, ..) => {
+            HubMessage::RunAction(task, attempt, node, ..) => {
                 self.journal.expect(Note::AttemptStarted(task, attempt));
                 self.journal.expect_ended(task, attempt - 1);
+                let joined = |it: &Journal| it.joined.contains_key(&FAR.0);
+                if node == Text::from("far") {
+                    self.journal.expect_that(joined, || "the node joined".into());
+                }
                 self.seen.begun += 1;
                 let left = self.plan.tasks[task as usize].commands;
                 self.open.insert(task, Action { attempt, left });
