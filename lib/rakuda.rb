@@ -19,9 +19,9 @@ rescue LoadError => e
 
   abort "rakuda: #{RbConfig.ruby} has no library rake: install Debian's rake, or `gem install --user-install rake`"
 end
-require "rakuda/fiber_stacks"
+require "rakuda/boot_sizes"
 
-Rakuda::FiberStacks.take_back
+Rakuda::BootSizes.take_back
 
 # The Ruby front of Rakuda: plans a Rakefile's tasks and runs their action blocks.
 module Rakuda

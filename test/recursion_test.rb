@@ -45,11 +45,12 @@ class RecursionTest < Minitest::Test
   def test_commands_do_not_see_what_the_user_has_not_set
     rakefile = <<~'RAKEFILE'
       task :default do
-        sh "env | grep -E '^(RUBY_FIBER|RAKUDA_STACKS)' || echo none", verbose: false
+        sh "env | grep -E '^(RUBY_FIBER|RUBY_GC|RAKUDA_SIZES)' || echo none", verbose: false
         p ENV["RUBY_FIBER_VM_STACK_SIZE"]
       end
     RAKEFILE
     rakuda(rakefile, "-j2") { |run| assert_equal %w[none nil], run.lines, run.err }
+    rakuda(rakefile, "-j2", environment: { "RUBYOPT" => "-w" }) { |run| refute_match(/HEAP/, run.err) }
     own = { "RUBY_FIBER_VM_STACK_SIZE" => "600000" }
     rakuda(rakefile, "-j2", environment: own) do |run|
       assert_equal ["RUBY_FIBER_VM_STACK_SIZE=600000", "600000".inspect], run.lines, run.err

@@ -86,21 +86,6 @@ class ClusterHostsCase < Minitest::Test
     lines.grep(/\n\z/).map { |line| JSON.parse(line) }.select { |event| event["event"] == kind }
   end
 
-  # A task that ends when there is a file `go`, and then says where it ran.
-  UNTIL_GO = "sh 'until test -e go; do sleep 0.05; done; hostname'"
-
-  # Runs it; there is a `go` when stderr has this, so that the run is not over before.
-  # @return [Testbed::Result]
-  def rakuda_until_told(told, rakefile, hosts: "hosts")
-    write("Rakefile", rakefile)
-    out, err = %w[told.out told.err].map { |name| File.join(@folder, name) }
-    pid = @testbed.start("head", RAKUDA, "-F", hosts, "-q", chdir: @folder, out: out, err: err)
-    wait_for(told, -> { File.read(err) }) { File.exist?(err) && File.read(err).include?(told) }
-    write("go", "")
-    _, status = Process.wait2(pid)
-    Testbed::Result.new(File.read(out), File.read(err), status.exitstatus)
-  end
-
   def rakuda(rakefile, *words, environment: {})
     write("Rakefile", rakefile)
     @testbed.run("head", RAKUDA, "-F", "hosts", *words, chdir: @folder, environment: environment)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # `rakudactl sync` over hosts that share no folder of the run: the program is brought to them, and where it is missing
-# on one of them the run says on which.
+# on one of them the run says on which; more workers than all hosts have slots are refused.
 
 require "json"
 require "minitest/autorun"
@@ -33,6 +33,11 @@ class SyncStagingTest < Minitest::Test
             "start \"#{ELSEWHERE}\": No such file or directory"
       assert_includes lacking.err, why
       assert_empty run.said, "the worker that had its program has not begun"
+
+      run.write("conf.rb", "WORKER_COUNT = 3\nTASK_FILE = \"true\"\n")
+      many = run.rakudactl("sync", "conf.rb")
+      assert_equal 1, many.status, many.out
+      assert_match(/^conf\.rb:1: WORKER_COUNT: 3 workers[^\n]* and need 3 slots, and the nodes of this run have 2: /, many.err)
     end
   end
 end

@@ -5,6 +5,7 @@ require "minitest/autorun"
 require "stringio"
 require "rakuda/bench/buffered"
 require "rakuda/bench/difference"
+require "rakuda/bench/page"
 require "rakuda/bench/plots"
 require "rakuda/bench/report"
 require "rexml/document"
@@ -87,7 +88,7 @@ class BenchDifferenceTest < Minitest::Test
 
   def phase(rate)
     rank = { "open_ns" => 1_000_000_000, "xfer_ns" => 2_000_000_000, "flush_ns" => 0, "close_ns" => 500_000_000 }
-    { "name" => "write", "bw_last_done" => rate, "ranks" => [rank, rank.merge("open_ns" => 0)],
+    { "name" => "write", "bw_last_done" => rate, "start_skew_ns_max" => 2_000, "ranks" => [rank, rank.merge("open_ns" => 0)],
       "steps" => [{ "start_ns" => [5_000, 7_000] }, { "start_ns" => [20_000, 20_000] }] }
   end
 
@@ -145,8 +146,19 @@ class BenchDifferenceTest < Minitest::Test
     assert_equal %w[make], Bench::Plots.labels(results.take(1))
   end
 
+  # Results of kernels have one digest of the machine's name, those from before another, new ones both.
+  def test_a_machine_is_one_whichever_of_its_names_results_have
+    names = [{ "host" => "a" * 16 }, { "host" => "a" * 16, "hostname_hash" => "fnv1a64:#{"b" * 16}" },
+             { "hostname_hash" => "fnv1a64:#{"b" * 16}" }]
+    before, both, kernel = names.map { |machine| workflow("make", [1.0], "machine" => machine.merge("fs" => {})) }
+    assert_empty Bench::Facets.differences(before, both)
+    assert_empty Bench::Facets.differences(both, kernel)
+    assert_equal ["machine aaaaaaaa and bbbbbbbb"], Bench::Facets.differences(before, kernel)
+    assert_equal 1, Bench::Page.html([both, kernel]).scan("<h2>Machine bbbbbbbb").size
+  end
+
   def test_a_page_has_the_machines_of_all_results
-    page = Bench::Report.html([workflow("make", [1.0]), workflow("make", [1.0], host: "b" * 16)], {})
+    page = Bench::Page.html([workflow("make", [1.0]), workflow("make", [1.0], host: "b" * 16)])
     assert_includes page, "<h2>Machine aaaaaaaa, ext4</h2>"
     assert_includes page, "<h2>Machine bbbbbbbb, ext4</h2>"
   end

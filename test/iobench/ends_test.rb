@@ -6,6 +6,7 @@ require "minitest/autorun"
 require "open3"
 require "tmpdir"
 require "rakuda/bench/launch"
+require "rakuda/bench/processes"
 require "rakuda/bench/verification"
 require "support/waiting"
 
@@ -65,6 +66,17 @@ class BenchEndsTest < Minitest::Test
   end
 
   def rank? = Open3.capture2e("pgrep", "-f", "argot-io --dir #{@folder}").last.success?
+
+  # Starts a kernel, and kills its guard when it writes.
+  # @return [Array(Integer, Integer)] both processes
+  def kernel_without_guard
+    pid = spawned(*KERNEL)
+    wait_for("its files") { rank? && File.exist?(at("bench-work/argot-io")) }
+    guard, status = Open3.capture2("pgrep", "-P", pid.to_s, "-f", "read -r word")
+    assert status.success?
+    Process.kill(:KILL, Integer(guard))
+    [pid, Integer(guard)]
+  end
 
   # An engine that ends well twice, and then waits.
   def engine(line)
@@ -127,11 +139,7 @@ class BenchEndsTest < Minitest::Test
   end
 
   def test_what_is_left_when_the_guard_was_killed_too_is_named
-    pid = spawned(*KERNEL)
-    wait_for("its files") { rank? && File.exist?(at("bench-work/argot-io")) }
-    guard, status = Open3.capture2("pgrep", "-P", pid.to_s, "-f", "read -r word")
-    assert status.success?
-    Process.kill(:KILL, Integer(guard))
+    pid, = kernel_without_guard
     ended(pid, :KILL)
     said = refused("run", "metadata")
     assert_match(/a run that was killed has left processes: .*\d+ \(mpirun /, said)
@@ -146,12 +154,8 @@ class BenchEndsTest < Minitest::Test
 
   # Its lock goes with its guard.
   def test_a_folder_whose_guard_was_killed_is_in_use_as_before
-    pid = spawned(*KERNEL)
-    wait_for("its files") { rank? && File.exist?(at("bench-work/argot-io")) }
-    guard, status = Open3.capture2("pgrep", "-P", pid.to_s, "-f", "read -r word")
-    assert status.success?
-    Process.kill(:KILL, Integer(guard))
-    wait_for("its end") { !File.exist?("/proc/#{guard.strip}/cmdline") || File.read("/proc/#{guard.strip}/cmdline").empty? }
+    pid, guard = kernel_without_guard
+    wait_for("its end") { Rakuda::Bench::Processes.started(guard).nil? }
     assert_match(/bench-work is in use \(process #{pid}\): wait/, refused("run", "metadata"))
     assert_path_exists at("bench-work/argot-io")
     status, = ended(pid, :TERM)

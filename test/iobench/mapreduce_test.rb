@@ -8,7 +8,7 @@ require "tmpdir"
 require "rakuda/bench/mapreduce/engines"
 require "rakuda/bench/mapreduce/job"
 require "rakuda/bench/mapreduce/split"
-require "rakuda/bench/report"
+require "rakuda/bench/plots"
 require "rakuda/bench/verification"
 
 # MapReduce jobs of `rakudactl bench`: on rakuda always, on the engines in Java where `make bench-engines` has put them.

@@ -55,6 +55,31 @@ class MicroBenchmarkTest < Minitest::Test
     assert_equal ["write-1m: 4 repetitions, and only tiny may have fewer than 5"], MICRO.too_few(steps.first(4).to_h)
   end
 
+  # A repetition of 1 s whose second worker began that much later.
+  def apart(second) = [bytes(0, 0.0, 1.0, 60), bytes(0, second, 1.0, 60)]
+
+  def test_a_repetition_whose_workers_began_apart_counts_in_no_figure_while_five_others_are_left
+    steps = (0..5).to_h { |number| ["read-1m-#{number}", apart(number == 2 ? 0.024 : 0.004)] }
+    step, = FIGURES.derived(steps)
+    assert_equal [5, 5.0], step.values_at("reps", "time_s")
+    assert_in_delta 0.004, step["start_skew"]
+    assert_equal [120.0] * 5, FIGURES.repetitions(steps)["read-1m"]
+    assert_empty MICRO.apart(steps, { "together" => 1.0 })
+    assert_equal ["read-1m-2 counts in no figure: its workers began 2.4 % of its time apart"],
+                 MICRO.notes("machine" => {}, "steps" => steps)
+    settings = { "blocks" => %w[1m] }
+    assert_equal [10, 0], FIGURES.rated("settings" => settings, "steps" => steps).values_at("read-1m", "write-1m").map(&:size)
+  end
+
+  def test_too_many_repetitions_whose_workers_began_apart_all_count_and_make_a_result_invalid
+    steps = (0..5).to_h { |number| ["read-1m-#{number}", apart(number < 2 ? 0.024 : 0.004)] }
+    step, = FIGURES.derived(steps)
+    assert_equal 6, step["reps"]
+    assert_in_delta 0.024, step["start_skew"]
+    assert_equal ["workers began up to 2.4 % of the time apart: expected at most 1 %"], MICRO.apart(steps, { "together" => 1.0 })
+    assert_empty MICRO.notes("machine" => {}, "steps" => steps)
+  end
+
   # 99 % of 1.7 s with 17 ms (Iwai, Tatebe, Tanaka 2016, 5.4.1).
   def test_workers_run_together_but_for_the_overhead_or_a_longer_lag
     steps = { "write-4k" => [bytes(0, 0.0, 1.7, 1), bytes(0, 0.0, 3.0, 1)] }

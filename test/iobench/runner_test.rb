@@ -14,11 +14,13 @@ require "rakuda/bench/measured"
 require "rakuda/bench/options"
 require "rakuda/bench/report"
 require "rakuda/bench/verification"
+require "support/bench_tables"
 require "support/exported_runs"
 require "support/waiting"
 
 # `rakudactl bench`: the suite that CI runs, results that were changed, workflows for other engines, bad input.
 class BenchRunnerTest < Minitest::Test
+  include BenchTables
   include Waiting
 
   ROOT = File.expand_path("../..", __dir__)
@@ -304,7 +306,8 @@ class BenchRunnerTest < Minitest::Test
     assert status.success?, err
     assert_match(/^argot-io  tiny  mpirun, 1 node, 2 ranks  valid$/, out)
     page = File.read(File.join(@folder, "page/index.html"))
-    self.class.suite.each_value { |result| assert_includes page, result["benchmark"] }
+    self.class.suite.each_value { |result| assert_tables_tell(result) }
+    assert_equal self.class.suite.size, page.scan("<article ").size
     assert_operator Dir[File.join(@folder, "page/*.svg")].size, :>=, 6
     refute_match(%r{(src|href)=["']?https?:}, page)
   end

@@ -74,6 +74,7 @@ class BenchStuckTest < Minitest::Test
       error = assert_raises(Bench::Stuck) { Bench::Launch.stop(pid, ENDLESS.new, 0, killed: 0, rest: 0) }
       told = /\Akilled, and still there after 0 s, as where a file server does not answer: (?:#{pid}|#{apart})\b/
       assert_match(told, error.message)
+      assert_match(/; nothing in #{at("work")} is removed: wait until it answers, or name another with --dir\z/, error.message)
       assert_predicate Bench::Workspace, :given_up?
       Bench::Workspace.remove(at("work/make-0"))
       workspace.finish
@@ -124,5 +125,27 @@ class BenchStuckTest < Minitest::Test
   def test_a_program_that_makes_inputs_or_looks_at_outputs_has_its_time
     error = assert_raises(Bench::Failure) { Bench::Launch.capture({}, "sleep", "1000", timeout: 0.1) }
     assert_equal "sleep did not end within 1 s", error.message
+  end
+
+  def in_folder?(process)
+    File.readlink("#{process}/cwd") == @folder
+  rescue SystemCallError
+    false # it has ended meanwhile
+  end
+
+  def test_outputs_are_read_by_a_program_that_is_ended_when_it_takes_too_long
+    contents = { "a" => "", "-b" => "1\n", "new\nline" => "2" }
+    contents.each { |name, text| File.write(at(name), text) }
+    sums = contents.values.map { |text| Digest::SHA256.hexdigest(text) }
+    assert_equal sums, Bench::Digests.of(@folder, contents.keys, 60)
+    error = assert_raises(Bench::Failure) { Bench::Digests.of(@folder, %w[a none], 60) }
+    assert_equal "none was not made", error.message
+    # All zeros, and more than can be read in that time.
+    File.write(at("huge"), "")
+    File.truncate(at("huge"), 1 << 42)
+    error = assert_raises(Bench::Failure) { Bench::Workspace.digest(@folder, %w[huge], 0.1) }
+    assert_equal "reading the outputs in #{@folder} did not end within 1 s: give it longer with --timeout, or, where its file " \
+                 "system hangs, name another folder with --dir", error.message
+    assert_empty(Dir["/proc/[0-9]*"].select { |process| in_folder?(process) })
   end
 end

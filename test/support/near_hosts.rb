@@ -6,9 +6,9 @@ require "open3"
 require "tmpdir"
 require_relative "engines"
 
-# Runs over `--filesystem local` on this machine: an ssh of the test's own starts each "host" here, with a folder for
-# temporary files of its own. So the hosts share no folder of the run, and what is brought where is seen. It shows
-# nothing of networks.
+# Runs over hosts that are all on this machine: an ssh of the test's own starts each "host" here, with a folder for
+# temporary files of its own; commands see which it is in NEAR_HOST. With `--filesystem local` the hosts share no folder of
+# the run, and what is brought where is seen. It shows nothing of networks.
 module NearHosts
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
@@ -17,7 +17,8 @@ module NearHosts
     while test "$1" != --; do shift; done
     host=$2
     shift 2
-    export TMPDIR="$NEAR_HOSTS/$host" XDG_CACHE_HOME="$NEAR_HOSTS/cache"
+    case $host in nosuch*) echo "ssh: Could not resolve hostname $host: Name or service not known" >&2; exit 255 ;; esac
+    export NEAR_HOST="$host" TMPDIR="$NEAR_HOSTS/$host" XDG_CACHE_HOME="$NEAR_HOSTS/cache"
     mkdir -p "$TMPDIR"
     exec sh -c "$*"
   SH
@@ -29,8 +30,10 @@ module NearHosts
   class Run
     attr_reader :base
 
-    def initialize(base)
+    # @param shared [Boolean] the hosts have the folder of the run, instead of folders of their own
+    def initialize(base, shared: false)
       @base = base
+      @words = shared ? %w[-q] : %w[--filesystem local -q]
       @folder = File.join(base, "home")
       FileUtils.mkdir_p([@folder, File.join(base, "bin")])
       File.write(File.join(base, "bin/ssh"), SSH, perm: 0o755)
@@ -65,7 +68,15 @@ module NearHosts
 
     def rakuda(rakefile, *words, environment: {})
       write("Rakefile", rakefile)
-      start(RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words, environment: environment)
+      start(RAKUDA, "-F", "hosts", *@words, *words, environment: environment)
+    end
+
+    # What rakudactl prints about the runs.
+    def ctl(*words)
+      told = start(RAKUDACTL, *words)
+      raise Minitest::Assertion, told.err unless told.status == 0
+
+      told.out
     end
 
     # Begins a run, without waiting for its end.
@@ -73,7 +84,7 @@ module NearHosts
     # @return [Integer] its process
     def begin_rakuda(rakefile, *words, output:)
       write("Rakefile", rakefile)
-      Process.spawn(environment, RAKUDA, "--filesystem", "local", "-q", *words, chdir: @folder, %i[out err] => output)
+      Process.spawn(environment, RAKUDA, *@words, *words, chdir: @folder, %i[out err] => output)
     end
 
     def path(name) = File.join(@folder, name)
@@ -119,7 +130,7 @@ module NearHosts
   end
 
   # @yield [Run]
-  def near_hosts
-    Dir.mktmpdir("near") { |base| yield Run.new(base) }
+  def near_hosts(shared: false)
+    Dir.mktmpdir("near") { |base| yield Run.new(base, shared: shared) }
   end
 end

@@ -37,8 +37,12 @@ const GUARD_VARIABLE: &str = "RAKUDA_GUARD";
 /// page costs memory once it is touched.
 const STACKS: [(&str, usize); 2] =
     [("RUBY_FIBER_VM_STACK_SIZE", 1 << 20), ("RUBY_FIBER_MACHINE_STACK_SIZE", 8 << 20)];
-/// Names those that the user has not set himself, with colons between them; Ruby removes them from its environment.
-const STACKS_VARIABLE: &str = "RAKUDA_STACKS";
+/// Objects for which Ruby's heap has room from the beginning: what Rakuda loads fits without a
+/// collection. Ruby 3.3 and later, which keep objects by size, do not read it.
+const HEAP: (&str, usize) = ("RUBY_GC_HEAP_INIT_SLOTS", 150_000);
+/// Names those of these that the user has not set himself, with colons between them; Ruby removes them from its
+/// environment.
+const SIZES_VARIABLE: &str = "RAKUDA_SIZES";
 
 /// The folder of a run, held open: it may get another name while the run goes on.
 pub struct RunDirectory(OwnedFd);
@@ -123,7 +127,7 @@ fn start_front(
     variables.retain(|(name, _)| !processes::is_mark(name));
     variables.push(processes::marked(outer.as_deref(), mark));
     variables.push((GUARD_VARIABLE.into(), requests.as_raw_fd().to_string().into()));
-    add_stacks(&mut variables);
+    add_sizes(&mut variables);
     let environment = EnvironmentBlock::new(variables);
     let words = words.iter().map(|word| CString::new(word.as_bytes()));
     let words = words.collect::<Result<Vec<_>, _>>()?;
@@ -144,15 +148,18 @@ fn start_front(
     std::process::exit(127)
 }
 
-fn add_stacks(variables: &mut Vec<(OsString, OsString)>) {
-    if !has_address_space() {
-        return;
-    }
-    let is_users = |wanted: &str| variables.iter().any(|(name, _)| name == wanted);
-    let given: Vec<_> = STACKS.into_iter().filter(|(name, _)| !is_users(name)).collect();
+fn add_sizes(variables: &mut Vec<(OsString, OsString)>) {
+    let users = |wanted: &str| variables.iter().find(|(name, _)| name == wanted);
+    // Ruby tells of the size of its heap when it is to warn.
+    let warns = users("RUBYOPT").is_some_and(|(_, options)| {
+        options.as_bytes().iter().any(|byte| byte.eq_ignore_ascii_case(&b'w'))
+    });
+    let stacks = STACKS.into_iter().filter(|_| has_address_space());
+    let sizes = stacks.chain((!warns).then_some(HEAP));
+    let given: Vec<_> = sizes.filter(|(name, _)| users(name).is_none()).collect();
     let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
-    variables.push((STACKS_VARIABLE.into(), names.join(":").into()));
-    variables.extend(given.iter().map(|(name, bytes)| (name.into(), bytes.to_string().into())));
+    variables.push((SIZES_VARIABLE.into(), names.join(":").into()));
+    variables.extend(given.iter().map(|(name, value)| (name.into(), value.to_string().into())));
 }
 
 /// Whether address space costs nothing.

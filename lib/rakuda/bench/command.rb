@@ -11,6 +11,7 @@ require "rakuda/bench/errors"
 require "rakuda/bench/fit"
 require "rakuda/bench/measured"
 require "rakuda/bench/options"
+require "rakuda/bench/page"
 require "rakuda/bench/prediction"
 require "rakuda/bench/report"
 require "rakuda/bench/results"
@@ -117,7 +118,8 @@ module Rakuda
         shown = all.select { |entry| family.nil? || entry.family == family }
         raise UsageError, "no family #{family}; there are #{all.map(&:family).uniq.join(", ")}" if shown.empty?
 
-        shown.each { |entry| @out.puts format("%-14s %-10s %s", entry.name, entry.family, entry.summary) }
+        width = shown.map { |entry| entry.name.size }.max
+        shown.each { |entry| @out.puts format("%-#{width}s  %-10s %s", entry.name, entry.family, entry.summary) }
         0
       end
 
@@ -347,7 +349,7 @@ module Rakuda
       def report
         results = sound(results_of_words).values
         Report.text(results, @out)
-        @out.puts Report.page(results, @options[:html], method(:say)) if @options[:html]
+        @out.puts Page.write(results, @options[:html], method(:say)) if @options[:html]
         0
       end
 

@@ -171,7 +171,7 @@ module Rakuda
           output, status = Launch.capture({}, *@options[:check], timeout: @options.fetch(:timeout), chdir: folder)
           raise Failure, Launch.reason(output).to_s unless status.success?
         end
-        digest = Workspace.digest(folder, @instance.outputs)
+        digest = Workspace.digest(folder, @instance.outputs, @options.fetch(:timeout))
         raise Failure, "it made other files than the run that was checked" if (@options[:digest] || digest) != digest
 
         digest

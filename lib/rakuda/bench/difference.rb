@@ -4,6 +4,7 @@ require "rakuda/bench/errors"
 require "rakuda/bench/facets"
 require "rakuda/bench/figures"
 require "rakuda/bench/instance"
+require "rakuda/bench/ratios"
 require "rakuda/bench/report"
 
 module Rakuda
@@ -53,7 +54,7 @@ module Rakuda
       # Rounds of one comparison are set beside each other; otherwise there are the two medians' intervals alone.
       def verdict(one, other, name, interval, its)
         if name == "makespan_s" && one["comparison"] && one["comparison"] == other["comparison"]
-          return Report.undecided(Report.in_rounds(Report.makespans(other), Report.makespans(one))).strip
+          return Ratios.undecided(Ratios.of(other, one, Ratios.method(:makespans)))
         end
         return "" unless interval && its
 

@@ -35,9 +35,13 @@ module Rakuda
         Digest::SHA256.hexdigest(hosts.map { |host| host.values_at("hostname_hash", "slots").join(" ") }.sort.join("\n"))[0, 8]
       end
 
-      # @return [String, nil] what tells a machine from others; kernels name it by another digest
-      def machine(result)
-        result["machine"]&.values_at("host", "hostname_hash")&.compact&.first&.delete_prefix("fnv1a64:")&.slice(0, 8)
+      # @return [String, nil] what tells a machine from others
+      def machine(result) = machines(result).first
+
+      # @return [Array<String>] its names: results from before have but one of both
+      def machines(result)
+        digests = (result["machine"] || {}).values_at("hostname_hash", "host").compact
+        digests.map { |digest| digest.delete_prefix("fnv1a64:")[0, 8] }
       end
 
       # @return [Hash{String => Object}]
@@ -71,6 +75,7 @@ module Rakuda
       # @return [Array<String>] where two results differ
       def differences(one, other)
         ours, theirs = of(one), of(other)
+        theirs = theirs.merge("machine" => ours["machine"]) if machines(one).intersect?(machines(other))
         (ours.keys | theirs.keys).reject { |name| ours[name] == theirs[name] }
                                  .map { |name| "#{name} #{ours[name] || "-"} and #{theirs[name] || "-"}" }
       end

@@ -47,20 +47,27 @@ module Rakuda
         (1..chosen).reduce(1) { |product, i| product * (count - i + 1) / i }
       end
 
-      # @return [String] bytes for people: decimal units, as bandwidths have them
-      def bytes(number)
-        unit, size = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]].find { |_, least|
- number >= least } || ["B", 1]
-        format(size == 1 ? "%d %s" : "%.2f %s", number / size, unit)
+      # Units for people, the largest first: decimal ones of bytes, as bandwidths have them, and those of times.
+      Unit = Struct.new(:name, :one, :form) do
+        def number(value) = format(form, value / one)
       end
+      BYTES = [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]].map { |name, one| Unit.new(name, one, "%.2f") }
+                                                                   .push(Unit.new("B", 1, "%d")).freeze
+      SECONDS = [Unit.new("s", 1.0, "%.2f"), Unit.new("ms", 1e-3, "%.1f"), Unit.new("us", 1e-6, "%.0f")].freeze
+
+      # @param units [Array<Unit>]
+      # @return [Unit] the largest that the value has one of, or the smallest of all
+      def unit(value, units) = units.find { |unit| value >= unit.one } || units.last
+
+      # @return [String] bytes for people
+      def bytes(number) = told(number, BYTES)
 
       # @return [String] seconds for people
-      def seconds(number)
-        return "-" unless number
-        return format("%.0f us", number * 1e6) if number < 1e-3
-        return format("%.1f ms", number * 1e3) if number < 1
+      def seconds(number) = number ? told(number, SECONDS) : "-"
 
-        format("%.2f s", number)
+      def told(number, units)
+        unit = unit(number, units)
+        "#{unit.number(number)} #{unit.name}"
       end
     end
   end

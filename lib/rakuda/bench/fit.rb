@@ -34,8 +34,8 @@ module Rakuda
       GROWTH_MAX = 8.0
       # Part of the memory that is available which all ranks' meshes may have together.
       MEMORY_SHARE = 0.25
-      # Time of a step, s. Workers may begin 1 % of it apart (Micro::SKEW_MAX), those of fio do so by up to 15 ms, and a disk may
-      # be twice as fast as it was when it was tried.
+      # Time of a step, s. Workers may begin 1 % of it apart (MicroFigures::SKEW_MAX), those of fio do so by up to 15 ms, and a
+      # disk may be twice as fast as it was when it was tried.
       STEP_S = { "bandwidth" => 1.2, "fio" => 3.0 }.freeze
       FIRST_BYTES = 64 << 20
       # Small blocks take longer than the largest, which are tried.

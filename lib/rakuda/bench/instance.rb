@@ -41,6 +41,9 @@ module Rakuda
       # @return [Integer] FNV-1a, 64 bits
       def self.fnv(text) = text.each_byte.reduce(FNV_START) { |sum, byte| ((sum ^ byte) * FNV_PRIME) & FNV_MASK }
 
+      # @return [String] the same as results have it
+      def self.fnv_digest(text) = format("fnv1a64:%016x", fnv(text))
+
       # What a task program notes of its words (task.c): FNV-1a, 64 bits, of each with a NUL behind it, but for the program.
       # @param command [Array<String>]
       # @return [String]

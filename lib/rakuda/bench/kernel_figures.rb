@@ -2,6 +2,7 @@
 
 require "json"
 require "rakuda/bench/figures"
+require "rakuda/bench/instance"
 require "rakuda/bench/page_cache"
 
 module Rakuda
@@ -63,8 +64,7 @@ module Rakuda
         parameters = JSON.generate(instance.fetch("params")).delete(" \n")
         text = format("%s ranks=%d reps=%d seed=%d %s", result.fetch("benchmark"), *instance.values_at("ranks", "reps", "seed"),
                       parameters)
-        digest = text.each_byte.reduce(0xcbf29ce484222325) { |sum, byte| ((sum ^ byte) * 0x100000001b3) & 0xffffffffffffffff }
-        format("fnv1a64:%016x", digest)
+        Instance.fnv_digest(text)
       end
 
       # One step of all ranks.
@@ -113,6 +113,16 @@ module Rakuda
             "min_bw" => spread["min"], "max_bw" => spread["max"], "ci95" => spread["ci95"] }
         end
       end
+
+      # @return [Hash{String => Float}] the largest start skew of a step, s, by name of the phase
+      def start_skews(result)
+        result.fetch("phases").group_by { |phase| phase["name"] }.transform_values do |ones|
+          ones.map { |phase| phase.fetch("start_skew_ns_max") }.max / 1e9
+        end
+      end
+
+      # @return [Float] how well the clocks of the hosts are known, s; 0 of one
+      def clock_bound_s(result) = result.fetch("hosts").map { |host| host["clock_bound_ns"].to_i }.max.to_i / 1e9
 
       def rate(amount, time_ns) = time_ns.positive? ? amount * 1e9 / time_ns : 0
 

@@ -92,6 +92,8 @@ module Rakuda
         return if left.empty? && waiter.join(killed)
 
         told = left.empty? ? pid : left.join(", ")
+        told = "#{told}; nothing in #{Guard.current.folder} is removed: wait until it answers, or name another with --dir" if
+          Guard.current
         Guard.current&.give_up(left)
         raise Stuck, "killed, and still there after #{killed} s, as where a file server does not answer: #{told}"
       end

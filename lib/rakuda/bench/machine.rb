@@ -3,6 +3,7 @@
 require "digest"
 require "json"
 require "open3"
+require "rakuda/bench/instance"
 require "rakuda/bench/launch"
 require "rakuda/bench/programs"
 
@@ -24,8 +25,9 @@ module Rakuda
       def describe(directory)
         node = ask
         named = ATTRIBUTES.filter_map { |attribute, name| [name, node[attribute]] if name && node.key?(attribute) }.to_h
-        named.merge("host" => Digest::SHA256.hexdigest(node["host"].to_s)[0, 16], "fs" => file_system(directory),
-                    "vm" => dirty, "psi" => pressure)
+        host = node["host"].to_s
+        named.merge("host" => Digest::SHA256.hexdigest(host)[0, 16], "hostname_hash" => Instance.fnv_digest(host),
+                    "fs" => file_system(directory), "vm" => dirty, "psi" => pressure)
       end
 
       # @return [Hash{String => Integer}] how much of memory may be written and not yet on disk, per cent

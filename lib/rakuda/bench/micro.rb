@@ -17,8 +17,6 @@ module Rakuda
     # what their output says together.
     module Micro
       SCHEMA = "rakuda-bench-micro/1"
-      # What of the time may pass between the first and the last worker to begin (Iwai, Tatebe, Tanaka 2016: 5.4.1).
-      SKEW_MAX = 0.01
       # File systems whose files are in memory, whatever is dropped from the page cache.
       MEMORY = %w[tmpfs ramfs].freeze
 
@@ -139,7 +137,9 @@ module Rakuda
         if result["family"] == Others::FAMILY && result["steps"].keys.any? { |name| name.match?(/read/) }
           notes << "nothing tells whether what it read came from memory"
         end
-        notes
+        notes + MicroFigures.left_out(result["steps"]).map do |step, skew|
+          "#{step} counts in no figure: its workers began #{percent(skew)} of its time apart"
+        end
       end
 
       def conditions(part)
@@ -167,13 +167,15 @@ module Rakuda
       def apart(raw, sync)
         skew = MicroFigures.derived(raw).map { |one| one["start_skew"] }.max
         reasons = []
-        reasons << "workers began up to #{(skew * 100).round(1)} % of the time apart: expected at most 1 %" if skew > SKEW_MAX
-        if sync["together"] < 1 - SKEW_MAX
+        reasons << "workers began up to #{percent(skew)} of the time apart: expected at most 1 %" if skew > MicroFigures::SKEW_MAX
+        if sync["together"] < 1 - MicroFigures::SKEW_MAX
           reasons << "all workers ran together for #{(sync["together"] * 100).floor(1)} % of the shortest program's time: " \
                      "expected at least 99 %"
         end
         reasons
       end
+
+      def percent(part) = "#{(part * 100).round(1)} %"
 
       # Why there are no intervals worth the name.
       def too_few(raw)

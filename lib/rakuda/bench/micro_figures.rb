@@ -12,6 +12,8 @@ module Rakuda
     module MicroFigures
       # From steps that are shorter no rate is taken: the clock of fio is one of ms, and a start weighs too much.
       RATE_S_MIN = 0.1
+      # What of the time may pass between the first and the last worker to begin (Iwai, Tatebe, Tanaka 2016: 5.4.1).
+      SKEW_MAX = 0.01
       # Benchmarks that rates are taken from.
       RATED = %w[bandwidth fio].freeze
 
@@ -32,14 +34,28 @@ module Rakuda
       # @return [Float] for so long not all workers run, s
       def apart_s(sync) = sync.values_at("overhead_s", "lag_s").compact.max.to_f
 
+      # Repetitions that figures are not taken from: their workers began too far apart, and enough others are left. Where too few
+      # would be, all count, and the skew makes the result invalid.
+      # @param raw [Hash] what each worker measured, by step
+      # @return [Hash{String => Float}] skew by step
+      def left_out(raw)
+        raw.group_by { |name, _| name.sub(MicroSteps::NUMBER, "") }.values.reduce({}) do |all, ones|
+          apart = ones.to_h.transform_values { |outputs| skew(outputs) }.select { |_, skew| skew > SKEW_MAX }
+          Figures.too_few(ones.size - apart.size, "") ? all : all.merge(apart)
+        end
+      end
+
+      # @return [Hash] the repetitions that figures are taken from
+      def counted(raw) = raw.except(*left_out(raw).keys)
+
       # The steps that tell the simulator's rates: reading from disk, from memory, and writing, with the largest blocks.
       # @param result [Hash] of bandwidth or fio
       # @return [Hash{String => Array<Hash>}] what workers measured, by step
       def rated(result)
-        block = result.fetch("settings").fetch("blocks").last
+        block, steps = result.fetch("settings").fetch("blocks").last, counted(result.fetch("steps"))
         %w[read reread write].to_h do |step|
           name = "#{step}-#{block}"
-          [name, result.fetch("steps").select { |step_name, _| step_name.sub(MicroSteps::NUMBER, "") == name }.values.flatten]
+          [name, steps.select { |step_name, _| step_name.sub(MicroSteps::NUMBER, "") == name }.values.flatten]
         end
       end
 
@@ -74,20 +90,21 @@ module Rakuda
       # counts. Steps whose names differ in a number at the end are repetitions.
       # @return [Array<Hash>]
       def derived(raw)
+        raw = counted(raw)
         kinds = raw.select { |_, outputs| outputs.first.key?("ns") }
         groups = raw.except(*kinds.keys).group_by { |name, _| name.sub(MicroSteps::NUMBER, "") }
         of_steps = groups.map do |name, ones|
           repetitions = ones.map(&:last)
           moved = repetitions.flatten.sum { |output| output.fetch("bytes") }
-          moved.zero? ? counted(name, repetitions) : bandwidth(name, repetitions)
+          moved.zero? ? calls(name, repetitions) : bandwidth(name, repetitions)
         end
         of_steps + (kinds.empty? ? [] : operations(kinds.values))
       end
 
-      # What each repetition has reached, for those who draw it.
+      # What each of these repetitions has reached, for those who draw it.
       # @return [Hash{String => Array<Numeric>}] B/s or operations/s, by name of the figure
       def repetitions(raw)
-        groups = raw.group_by { |name, outputs| outputs.first.key?("ns") ? "" : name.sub(MicroSteps::NUMBER, "") }
+        groups = counted(raw).group_by { |name, outputs| outputs.first.key?("ns") ? "" : name.sub(MicroSteps::NUMBER, "") }
         groups.each_with_object({}) do |(name, ones), all|
           outputs = ones.map(&:last)
           next all.merge!(operation_rates(outputs)) if name.empty?
@@ -120,6 +137,9 @@ module Rakuda
         [time, (begin_ns.max - begin_ns.min) / 1e9 / time]
       end
 
+      # The largest of any node.
+      def skew(outputs) = by_node(outputs).map { |ones| span(ones).last }.max
+
       def by_node(outputs) = outputs.group_by { |one| one["node"].to_i }.sort.map(&:last)
 
       # All bytes / the sum of the times of the repetitions, and what single repetitions have reached.
@@ -149,7 +169,7 @@ module Rakuda
 
       # Of a step that moves no bytes: calls of each worker / its time, added; the mean of the repetitions.
       # @param repetitions [Array<Array<Hash>>]
-      def counted(name, repetitions)
+      def calls(name, repetitions)
         once = repetitions.map { |outputs| transfer(outputs) }
         rates = call_rates(repetitions)
         figures = { "name" => name, "ops_per_s" => mean(rates), "time_s" => once.map { |one| one[:time] }.max,
@@ -162,7 +182,7 @@ module Rakuda
         nodes = by_node(outputs)
         spans = nodes.map { |ones| span(ones) }
         { bytes: nodes.map { |ones| ones.sum { |one| one["bytes"] } }, spans: spans.map(&:first),
-          time: spans.map(&:first).max, skew: spans.map(&:last).max }
+          time: spans.map(&:first).max, skew: skew(outputs) }
       end
 
       # @param rates [Array<Numeric>] of repetitions

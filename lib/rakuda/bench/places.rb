@@ -44,7 +44,7 @@ module Rakuda
         return {} if nodes.empty?
 
         { "hosts" => nodes.map do |node|
-          { "hostname_hash" => format("fnv1a64:%016x", Instance.fnv(node.name)), "slots" => node.slots }
+          { "hostname_hash" => Instance.fnv_digest(node.name), "slots" => node.slots }
         end }
       end
 

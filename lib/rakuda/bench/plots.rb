@@ -5,6 +5,7 @@ require "rakuda/bench/engines"
 require "rakuda/bench/facets"
 require "rakuda/bench/figures"
 require "rakuda/bench/micro_figures"
+require "rakuda/bench/ratios"
 require "rakuda/bench/scaling"
 require "rakuda/bench/splits"
 
@@ -49,7 +50,7 @@ module Rakuda
       def makespans(name, group)
         bars = group.zip(labels(group)).filter_map do |result, label|
           time = result.dig("derived", "makespan_s") or next
-          points = Report.makespans(result).values
+          points = Ratios.makespans(result).values
           Bar.new(label, time["median"], points, Figures.seconds(time["median"]), time["ci95"])
         end
         title = "#{name}: makespan, median, every round, and the median's 95 % interval"

@@ -100,9 +100,13 @@ module Rakuda
       def lines(sweep)
         table(sweep).flat_map do |phase, rows|
           ["#{sweep.benchmark} #{phase} over #{sweep.over}: nodes, ranks, bandwidth [least - greatest], times the first"] +
-            rows.map { |row| line(*row) } +
-            sweep.told(phase).map { |figure| "    paper, #{figure.title}: #{told_text(figure)}#{scaled(sweep)}" }
+            rows.map { |row| line(*row) } + told_lines(sweep, phase).map { |line| "    #{line}" }
         end
+      end
+
+      # @return [Array<String>] what the paper tells of a phase
+      def told_lines(sweep, phase)
+        sweep.told(phase).map { |figure| "paper, #{figure.title}: #{told_text(figure)}#{scaled(sweep)}" }
       end
 
       def line(nodes, ranks, rate, least, greatest, times)

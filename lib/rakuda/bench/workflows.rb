@@ -192,7 +192,7 @@ module Rakuda
         check ? run(check, folder) : run([*rakuda, "check"], folder, environment)
         instance = Instance.load(path)
         @record = File.read(path)
-        @digest = Workspace.digest(folder, instance.outputs)
+        @digest = Workspace.digest(folder, instance.outputs, @options[:timeout])
         instance.outputs.each { |file| FileUtils.rm_f(File.join(folder, file)) }
         instance
       end

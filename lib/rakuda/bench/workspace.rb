@@ -3,7 +3,7 @@
 require "digest"
 require "fileutils"
 require "json"
-require "openssl"
+require "rakuda/bench/digests"
 require "rakuda/bench/errors"
 require "rakuda/bench/guard"
 require "rakuda/bench/launch"
@@ -128,15 +128,12 @@ module Rakuda
       end
 
       # @param files [Array<String>] below `folder`
+      # @param limit [Numeric] seconds that reading them may take
       # @return [String] of names and contents
-      # @raise [Failure] when one is missing
-      def self.digest(folder, files)
-        sums = files.sort.map do |file|
-          path = File.join(folder, file)
-          raise Failure, "#{file} was not made" unless File.file?(path)
-
-          "#{OpenSSL::Digest.new("SHA256").file(path).hexdigest}  #{file}\n"
-        end
+      # @raise [Failure] when one is missing, or the time is over
+      def self.digest(folder, files, limit)
+        files = files.sort
+        sums = Digests.of(folder, files, limit).zip(files).map { |sum, file| "#{sum}  #{file}\n" }
         "sha256:#{Digest::SHA256.hexdigest(sums.join)}"
       end
 

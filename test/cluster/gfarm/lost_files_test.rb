@@ -5,6 +5,8 @@ require_relative "../gfarm_case"
 
 # Files in Gfarm whose only replica is out of reach: what is needed is made again, and what can be read is not.
 class ClusterLostFilesTest < ClusterGfarmCase
+  OUT_OF_REACH = /^rakuda: mid is out of reach in Gfarm/
+
   def test_a_file_that_went_with_its_host_is_made_again
     host = nil
     printed, status = running(CHAIN, "HEARTBEAT=8", "-L", "#{@shared}/log") do |so_far|
@@ -22,46 +24,9 @@ class ClusterLostFilesTest < ClusterGfarmCase
     Testbed.spoilt
   end
 
-  def test_an_agent_that_dies_alone_takes_no_file_with_it
-    printed, status = running(CHAIN) do |so_far|
-      host = maker(so_far)
-      @testbed.run!(host, "pkill", "-KILL", "-x", "rakuda-agent")
-      wait_for("the host to be back", so_far) { so_far.call.include?("rakuda: node #{host} is back") }
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 1, printed.scan("mid made on").size, printed
-    refute_includes printed, "out of reach"
-  end
-
+  # One task at a time, and where places of files are not asked for.
   def test_a_reader_that_fails_because_gfsd_is_gone_uses_up_no_retry
-    host = nil
-    printed, status = running(CHAIN, "--retry", "0") do |so_far|
-      host = maker(so_far)
-      @testbed.fault("stop-gfsd", host)
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 2, printed.scan("mid made on").size, printed
-    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
-  ensure
-    @testbed.fault("start-gfsd", host) if host
-  end
-
-  def test_lost_files_are_found_out_one_task_at_a_time_and_without_places_too
-    host = nil
-    printed, status = running(CHAIN, "-j1", "--disable-affinity", "--retry", "0") do |so_far|
-      host = maker(so_far)
-      @testbed.fault("stop-gfsd", host)
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 2, printed.scan("mid made on").size, printed
-  ensure
-    @testbed.fault("start-gfsd", host) if host
+    assert_match(OUT_OF_REACH, without_the_server_of_mid(CHAIN, "-j1", "--disable-affinity"))
   end
 
   # `end` is made on host2 of `half` there, and reads `mid`, too, which host1 has. (That it may stand behind a task that
@@ -82,22 +47,10 @@ class ClusterLostFilesTest < ClusterGfarmCase
   RUBY
 
   def test_a_file_that_is_read_without_being_named_is_made_again_and_uses_up_no_retry
-    stopped = false
-    printed, status = running(BEHIND, "--retry", "0") do |so_far|
-      maker(so_far)
-      @testbed.fault("stop-gfsd", "host1")
-      stopped = true
-      go
-    end
-    assert status.success?, printed
-    assert_whole
-    assert_equal 2, printed.scan("mid made on").size, printed
-    assert_match(/^rakuda: mid is out of reach in Gfarm/, printed)
-  ensure
-    @testbed.fault("start-gfsd", "host1") if stopped
+    assert_match(OUT_OF_REACH, without_the_server_of_mid(BEHIND))
   end
 
-  def test_an_input_that_nothing_makes_is_waited_for
+  def test_an_input_that_nothing_makes_is_waited_for_and_another_failure_is_one
     write("src", "3\n1\n2\n", host: "host3")
     @testbed.fault("stop-gfsd", "host3")
     printed, status = running("file('end' => 'src') { sh 'sort src > end' }\ntask default: 'end'") do |so_far|
@@ -106,6 +59,9 @@ class ClusterLostFilesTest < ClusterGfarmCase
     end
     assert status.success?, printed
     assert_equal "1\n2\n3\n", read("end")
+    failed, status = running("file('other' => 'src') { sh 'echo tried; false' }", "other", "--retry", "1") { nil }
+    assert_equal [1, 2], [status.exitstatus, failed.scan(/^tried$/).size], "this has nothing to do with Gfarm: #{failed}"
+    refute_includes failed, "out of reach"
   end
 
   # `end` is written by Ruby, on head, which has no disk of its own in Gfarm.
@@ -140,15 +96,24 @@ class ClusterLostFilesTest < ClusterGfarmCase
     Testbed.spoilt
   end
 
-  def test_a_failure_that_has_nothing_to_do_with_gfarm_is_one
-    write("src", "1\n")
-    printed, status = running("file('end' => 'src') { sh 'echo tried; false' }\ntask default: 'end'", "--retry", "1") { nil }
-    assert_equal 1, status.exitstatus, printed
-    assert_equal 2, printed.scan(/^tried$/).size, printed
-    refute_includes printed, "out of reach"
-  end
-
   private
+
+  # Stops the file server of the host that has `mid` before it is read; `mid` is made again, without a retry.
+  # @return [String] what the run printed
+  def without_the_server_of_mid(rakefile, *words)
+    host = nil
+    printed, status = running(rakefile, *words, "--retry", "0") do |so_far|
+      host = maker(so_far)
+      @testbed.fault("stop-gfsd", host)
+      go
+    end
+    assert status.success?, printed
+    assert_whole
+    assert_equal 2, printed.scan("mid made on").size, printed
+    printed
+  ensure
+    @testbed.fault("start-gfsd", host) if host
+  end
 
   def tries = File.exist?("#{@shared}/tried") ? File.readlines("#{@shared}/tried").size : 0
 end

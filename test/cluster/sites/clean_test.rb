@@ -22,7 +22,7 @@ class ClusterCleanTest < ClusterHostsCase
     @testbed.run!("head", "sh", "-c", route.call("del"))
   end
 
-  def test_hosts_behind_leaders_are_reached_through_them
+  def test_hosts_behind_leaders_are_reached_through_them_or_told_with_them
     write("hosts.toml", NESTED)
     where_only_leaders_reach_hosts do
       write("Rakefile", "desc 'allow=host2'\ntask(:default) { sh 'hostname' }")
@@ -37,26 +37,39 @@ class ClusterCleanTest < ClusterHostsCase
       assert_equal dry.out.gsub("would kill", "killed"), clean("-F", "hosts.toml").out
       all.each { |host| wait_for("sleep to end on #{host}") { @testbed.run(host, "pgrep", "-xf", "sleep 1000").out.empty? } }
     end
+    assert_told_with_its_leader
   end
 
-  def test_a_host_that_its_leader_cannot_reach_is_told_with_the_leader
+  def assert_told_with_its_leader
     write("hosts.toml", NESTED.sub("host2 2", "nosuch"))
     result = clean("-F", "hosts.toml")
     assert_equal 1, result.status
     assert_match(/\Arakudactl: nosuch was not cleaned: .*ssh: Could not resolve .+ \(through its leader host4\)\n\z/, result.err)
   end
 
-  def test_sockets_that_nobody_listens_on_are_removed
+  # A process of a run that is over, a program that was not used for 40 days, and a socket that nobody listens on.
+  def test_what_runs_that_are_over_have_left_on_this_machine_is_removed
     dead, living = "#{PRIVATE}/dead.sock", "#{PRIVATE}/living.sock"
-    @testbed.run!("head", "mkdir", "-p", "-m", "700", PRIVATE)
+    @testbed.run!("head", "sh", "-c", <<~SH)
+      RAKUDA_RUN=99998-01234567:99999-0123456789abcdef setsid sleep 1001 >/dev/null 2>&1 </dev/null &
+      mkdir -p -m 700 #{PRIVATE}
+      mkdir -p ~/.cache/rakuda/bin/old ~/.cache/rakuda/bin/new
+      touch -d '40 days ago' ~/.cache/rakuda/bin/old/rakudad
+      touch ~/.cache/rakuda/bin/new/rakudad
+    SH
+    home = @testbed.run!("head", "sh", "-c", "echo ~").chomp
     @testbed.run!("head", "ruby", "-rsocket", "-e", "UNIXServer.new('#{dead}')")
     # It is there before somebody listens on it.
     listens = "UNIXServer.new('#{living}'); File.write('listens', ''); sleep"
     listener = @testbed.start("head", "ruby", "-rsocket", "-e", listens, chdir: @folder)
     wait_for("the socket") { names("listens").any? }
     @testbed.run!("head", "touch", "#{PRIVATE}/file.sock")
-    assert_equal "would remove #{dead}\n", clean("--dry-run").out
-    assert_equal "removed #{dead}\n", clean.out
+    left = ["#{home}/.cache/rakuda/bin/old/rakudad", dead]
+    dry, told = [clean("--dry-run"), clean].map { |result| result.lines.sort }
+    assert_equal left.map { |path| "would remove #{path}" }.sort, dry.grep_v(/\Awould kill \d+ \(sleep\)\z/)
+    assert_equal left.map { |path| "removed #{path}" }.sort, told.grep_v(/\Akilled \d+ \(sleep\)\z/)
+    assert_equal [left.size + 1] * 2, [dry.size, told.size]
+    wait_for("the process to end") { @testbed.run("head", "pgrep", "-xf", "sleep 1001").out.empty? }
     assert_equal "file.sock\nliving.sock\n", @testbed.run!("head", "ls", PRIVATE)
   ensure
     Process.kill(:KILL, listener)

@@ -61,26 +61,6 @@ class NestedStreamFaultsTest < ClusterHostsCase
     end
   end
 
-  def test_a_leader_in_the_middle_stands_still_for_a_moment
-    go_through_meanwhile do |meanwhile|
-      signal("host3", "STOP", "rakuda-leader")
-      meanwhile.call
-      signal("host3", "CONT", "rakuda-leader")
-    end
-  end
-
-  def test_a_leader_in_the_middle_stands_still_too_long
-    MODES.each do |mode|
-      printed, status = struck(mode, WRITERS, STRICT) do
-        signal("host3", "STOP", "rakuda-leader")
-        wait_until_lost
-        signal("host3", "CONT", "rakuda-leader")
-      end
-      assert_made(mode, printed, status)
-      assert_operator ran("w2").size, :>, 1, printed
-    end
-  end
-
   # host3 has no task, and what host4 says and hears goes over it.
   def test_the_line_to_a_group_in_the_middle_is_cut_for_a_moment
     go_through_meanwhile { |meanwhile| cut("host3", &meanwhile) }

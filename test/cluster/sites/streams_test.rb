@@ -160,43 +160,6 @@ class StreamRoutesTest < ClusterHostsCase
     @testbed.fault("start-host", "host3")
   end
 
-  # The group of host3 and host4 hangs on its leader's link to the hub.
-  def test_a_leader_that_is_killed_loses_its_group_or_nothing
-    groups({ "near" => %w[host1 host2], "far" => %w[host3 host4] }, { "far" => "host3" })
-    printed, status = while_command_waits(RAKUDA, "-F", "hosts.toml", "-q", begun: 1, rakefile: PASSED_ON) do
-      @testbed.run!("host3", "pkill", "-KILL", "-x", "rakuda-leader", chdir: "/")
-      write("go", "")
-    end
-    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
-    assert JSON.parse(ctl("report", "--json")).fetch("streams").last["balanced"], printed
-  end
-
-  # The hosts of one group do not hear those of the other for longer than a heartbeat, while the hub hears all.
-  def test_a_line_between_groups_that_is_cut_for_longer_than_a_heartbeat_loses_nothing
-    words = [RAKUDA, "-F", "hosts.toml", "-q", "HEARTBEAT=8", "--stream-route", "relay"]
-    printed, status = while_command_waits(*words, begun: 1, rakefile: PASSED_ON) do
-      between_groups("add")
-      write("go", "")
-      # Nothing tells of its end: this is the time for which they do not hear each other.
-      sleep 9
-      between_groups("del")
-    end
-    assert_equal [0, "1\n2\n"], [status.exitstatus, read("out")], printed
-    refute_includes printed, "was lost"
-    assert_equal 1, events("streams_opened").size
-  ensure
-    between_groups("del", missing: true)
-  end
-
-  # Adds or deletes routes that lead nowhere.
-  def between_groups(what, missing: false)
-    script = %w[host3 host4].map { |host| "ip route #{what} blackhole $(getent hosts #{host} | cut -d ' ' -f 1)" }.join(" && ")
-    %w[host1 host2].each do |host|
-      result = @testbed.run(host, "sh", "-c", script)
-      assert_predicate result, :success?, result.err unless missing
-    end
-  end
-
   # a on host2 and b on host4 ask and tell; host1 and host3 pass that on. What x and log, which are with them, do leads into
   # the cycle and out of it. No byte moves before there is a file `one`, nor after the answer before there is a `two`.
   CYCLE = <<~'RUBY'

@@ -27,10 +27,11 @@ class ClusterSlurmTest < ClusterHostsCase
     %w[host1 host2 host3].any? { |host| !@testbed.run(host, "pgrep", "-x", "-f", "sleep 15").out.empty? }
   end
 
-  def test_within_an_allocation_its_nodes_and_cores_are_used
+  def test_within_an_allocation_its_nodes_and_cores_are_used_and_nobody_reads_its_credentials
     rows = nil
     printed, status = while_command_waits("salloc", "-Q", "-N2", "-c2", "-t30", RAKUDA, "-q") do
       rows = ctl("nodes")
+      assert_credentials_are_in_no_argument_and_no_environment
       write("go", "")
     end
     assert_equal [true, ""], [status.success?, printed]
@@ -38,6 +39,15 @@ class ClusterSlurmTest < ClusterHostsCase
     assert_match(/^  head +spare/, rows)
     assert_equal 2, rows.scan(/^  host\d +up +2 cores, 2 running, 0 done, ends in 1[78]\d\d s$/).size, rows
     assert_equal 2, names("by.*").map { |path| read(path) }.uniq.size
+  end
+
+  # They are 200 hexadecimal digits and more.
+  def assert_credentials_are_in_no_argument_and_no_environment
+    look = "grep -laE 'rakuda[-]join|[0-9A-Fa-f]{200}' /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | grep -v $$; true"
+    found = %w[head host1 host2].map { |host| @testbed.run!(host, "sh", "-c", look) }
+    agents = @testbed.run!("host1", "sh", "-c", "tr '\\0' ' ' < /proc/$(pgrep -x rakuda-agent)/cmdline")
+    assert_match(/ --join - --name host1 --cores 2 $/, agents)
+    assert_equal [""], found.uniq
   end
 
   # All that there is to run waits for room, and is in no queue.
@@ -99,12 +109,6 @@ class ClusterSlurmTest < ClusterHostsCase
     assert_match ASKED, printed
     assert_all_made
     assert_empty queue
-  end
-
-  def test_a_run_with_nothing_to_do_asks_for_nothing
-    write("out", "")
-    result = on_slurm("file('out') { sh 'false' }", "out", nodes: 2)
-    assert_equal [0, ""], [result.status, result.err]
   end
 
   def test_where_it_stands_in_the_queue_is_told_and_ctrl_c_cancels_it
@@ -227,19 +231,6 @@ class ClusterSlurmTest < ClusterHostsCase
     end
     left = Dir.glob("#{home}/rakuda/bin/*").flat_map { |folder| Dir.children(folder) }
     assert_equal ["rakudad"], left
-  end
-
-  # The credentials are 200 hexadecimal digits and more.
-  def test_credentials_are_in_no_argument_and_no_environment
-    found = nil
-    while_command_waits("salloc", "-Q", "-N2", "-c2", RAKUDA, "-q") do
-      look = "grep -laE 'rakuda[-]join|[0-9A-Fa-f]{200}' /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | grep -v $$; true"
-      found = %w[head host1 host2].map { |host| @testbed.run!(host, "sh", "-c", look) }
-      agents = @testbed.run!("host1", "sh", "-c", "tr '\\0' ' ' < /proc/$(pgrep -x rakuda-agent)/cmdline")
-      assert_match(/ --join - --name host1 --cores 2 $/, agents)
-      write("go", "")
-    end
-    assert_equal [""], found.uniq
   end
 
   def on_slurm(rakefile, *words, nodes:)

@@ -5,22 +5,10 @@ require "minitest/autorun"
 require_relative "../bench_workflows"
 require_relative "../hosts_case"
 
-# `rakudactl bench` over hosts: ranks of kernels lie where they must, the sweep is put together, workers of a
-# micro-benchmark have a folder of their host's own, and tasks of workflows note where they ran.
-class ClusterBenchKernelsTest < ClusterHostsCase
+# `rakudactl bench` over hosts: ranks of kernels lie where they must, workers of a micro-benchmark have a folder of their
+# host's own, and tasks of workflows note where they ran. Sweeps over numbers of hosts are in ../bench_test.rb.
+class ClusterHostsBenchTest < ClusterHostsCase
   include BenchWorkflows
-
-  def test_a_kernel_is_swept_over_hosts_and_every_byte_is_right
-    result = @testbed.run("head", RAKUDACTL, "bench", "run", "argot-io", "-F", "hosts", "--nodes", "1,2", "--per-node", "1",
-                          "--dir", File.join(@folder, "files"), "--", "--mesh", "8x8x8", chdir: @folder)
-    assert_equal 0, result.status, result.err
-    results = names("bench-results/*.json").map { |file| JSON.parse(read(file)) }
-    assert_equal [[1, 1], [2, 2]], (results.map { |one| [one["hosts"].size, one.dig("instance", "ranks")] })
-    assert_equal 2, results.last["hosts"].map { |host| host["hostname_hash"] }.uniq.size
-    assert_equal [0, 0], (results.map { |one| one.dig("verification", "errors") })
-    assert_match(/^argot-io write over nodes: nodes, ranks, bandwidth/, result.out)
-    assert_empty names("files*")
-  end
 
   def test_workers_of_a_micro_benchmark_use_their_hosts_own_folder_and_leave_nothing_there
     result = @testbed.run("head", RAKUDACTL, "bench", "run", "metadata", "fio", "-F", "hosts", "--workers", "3",

@@ -26,7 +26,7 @@ class ClusterEnvironmentTest < ClusterHostsCase
     write("modulefiles/camel/2", "#%Module\nsetenv CAMEL dromedary\n")
   end
 
-  def test_commands_on_hosts_run_inside_what_is_made_there_once
+  def test_commands_on_hosts_run_inside_what_is_made_there_once_and_what_a_host_lacks_is_named
     result = inside
     assert_equal [0, ""], [result.status, result.err]
     %w[host1 host2].each { |host| assert_equal "#{host} dromedary\n", read("module.#{host}") }
@@ -37,12 +37,9 @@ class ClusterEnvironmentTest < ClusterHostsCase
     File.delete(File.join(@folder, "venv.host2"))
     assert_equal 0, inside.status
     assert_equal stamp, made_at(prefixes[0]), "it is not made again"
-  end
-
-  def test_a_module_that_a_host_does_not_have_fails_the_task_there
-    result = inside("lacking")
-    assert_equal 1, result.status
-    assert_match(%r{needs env: module none/1: module load none/1 failed, on host2}, result.err)
+    lacking = inside("lacking")
+    assert_equal 1, lacking.status
+    assert_match(%r{needs env: module none/1: module load none/1 failed, on host2}, lacking.err)
     assert_empty names("never")
   end
 

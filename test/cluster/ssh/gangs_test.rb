@@ -75,30 +75,6 @@ class ClusterGangsTest < ClusterHostsCase
     assert_equal [["numbers", 20_000, true], ["results", 1, true]], accounts.sort
   end
 
-  def test_more_nodes_than_there_are_is_an_error_with_their_number
-    result = rakuda(<<~'RUBY', "-q")
-      needs nodes: 3
-      task(:default) { sh "true" }
-    RUBY
-    assert_equal 1, result.status
-    assert_includes result.err, "task default needs 3 nodes at once (3 slots), but this run has 2"
-  end
-
-  def test_more_cores_or_memory_than_any_node_has_is_an_error
-    { "cores: 3" => "asks for 3 cores, but no node that may run it has more than 2",
-      "cores: 3, nodes: 2" => "asks for 3 cores, but no node that may run it has more than 2",
-      'memory: "900T"' => "asks for 900 TiB of memory, but no node that may run it has more than " }.each do |asked, complaint|
-      result = rakuda(<<~RUBY, "-q")
-        needs #{asked}
-        task(:default) { sh "echo large" }
-      RUBY
-      assert_equal [1, ""], [result.status, result.out], asked
-      assert_includes result.err, "Rakefile:1: needs: task default #{complaint}"
-    end
-    result = rakuda("desc 'ncore=3'\ntask(:default) { sh 'echo cut' }", "-q")
-    assert_equal [0, "cut\n"], [result.status, result.out], result.err
-  end
-
   # (That another node may take the place of the home is tested in crates/core/tests/gangs.rs.)
   def test_a_lost_home_ends_the_task_on_all_of_its_nodes_and_it_runs_again_when_that_is_back
     rakefile = <<~'RUBY'

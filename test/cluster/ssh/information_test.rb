@@ -98,20 +98,11 @@ class ClusterInformationTest < ClusterHostsCase
     assert_equal ["host2", %w[host mem_total threads]], [values["host"], values.keys.sort]
   end
 
-  def test_what_no_host_can_ever_have_is_told_with_its_place_when_all_are_known
-    rakefile = "needs where: \"load1 >= 0 && host == 'host9'\"\ntask(:default) { sh 'hostname' }"
-    result = rakuda(rakefile, "-q")
-    assert_equal [1, ""], [result.status, result.out], result.err
-    assert_match(/Rakefile:1: needs: task default: where: no node can ever have host == 'host9' \(host\d: host is host\d\)/,
-                 result.err)
-    result = rakuda(rakefile.sub("needs where: \"load1 >= 0 && host == 'host9'\"", "desc %q(where=\"host == 'host9'\")"), "-q")
-    assert_equal [0, 1], [result.status, result.out.lines.size], result.err
-    assert_includes result.err, "no node can ever have"
-  end
-
-  # Each clause is true of some host; the host that is allowed has another name; and two nodes are wanted.
-  def test_what_hosts_can_never_have_together_is_told
+  # No host has that name; each clause is true of some host; the host that is allowed has another name; and two nodes are
+  # wanted.
+  def test_what_hosts_can_never_have_or_not_together_is_told_with_its_place
     {
+      "where: \"load1 >= 0 && host == 'host9'\"" => /no node can ever have host == 'host9' \(host\d: host is host\d\)/,
       "where: \"host == 'host1' && host == 'host2'\"" => /no node can ever have host == 'host1' && host == 'host2' \(host\d: /,
       "where: \"host == 'host1'\", allow: \"host2\"" => /no node can ever have host == 'host1' \(host2: host is host2\)/,
       "where: \"host == 'host1'\", nodes: 2" => /it takes 2 nodes, and no more than 1 can ever have host == 'host1'/

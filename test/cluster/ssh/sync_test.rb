@@ -6,7 +6,8 @@ require_relative "../sync_case"
 
 # Rounds that begin at one instant on several hosts: what only real hosts, links and clocks can show. The machine of
 # rounds and the filter of clocks are tested in crates/core, gates and everything on one machine in
-# test/e2e/sync_test.rb, who dies in sync_faults_test.rb. No test asks how large a lag is.
+# test/e2e/sync_test.rb, hosts behind a leader in ../sites/sync_test.rb, who dies in sync_faults_test.rb. No test asks how
+# large a lag is.
 class ClusterSyncTest < ClusterSyncCase
   include Cachestat
 
@@ -36,16 +37,6 @@ class ClusterSyncTest < ClusterSyncCase
     rounds.each { |round| assert_clocks_true round }
     by_place = rounds.map { |round| round.values_at("nodes", "processors") }
     assert_equal 1, by_place.uniq.size, "worker i is on the same node and core in every round"
-  end
-
-  def test_hosts_behind_a_leader_are_asked_through_it
-    in_time_namespaces do
-      write("hosts.toml", "[[group]]\nname = \"far\"\nleader = \"host3\"\nhosts = [\"host3 2\", \"host2 2\"]\n")
-      result = sync("--json", "conf.rb", hosts: "hosts.toml", conf: CONF.sub("./command", "true"))
-      assert_equal 0, result.status, result.err
-    end
-    rounds.each { |round| assert_clocks_true round }
-    assert_equal 2, rounds[0]["clocks"].size
   end
 
   # Each worker says when it begins. The last one dies of SIGTERM, the others end by themselves at it.
@@ -108,12 +99,6 @@ class ClusterSyncTest < ClusterSyncCase
     end
     expected = %w[cold warm].flat_map { |state| [{ "state" => state, "workers" => 4, "bytes" => BYTES.sum }] * 2 }
     assert_equal(expected, rounds.map { |round| round["cache"].except("resident_bytes") })
-  end
-
-  def test_more_workers_than_all_hosts_have_slots_is_an_error_with_their_number
-    result = sync("conf.rb", conf: CONF.sub("4", "5").sub("./command", "true"))
-    assert_equal 1, result.status
-    assert_match(/^conf\.rb:1: WORKER_COUNT: 5 workers[^\n]* and need 5 slots, and the nodes of this run have 4: /, result.err)
   end
 
   private

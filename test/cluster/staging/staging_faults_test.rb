@@ -46,26 +46,6 @@ class ClusterStagingFaultsTest < ClusterStagingCase
     end
   RUBY
 
-  def test_what_only_a_lost_node_had_is_made_again
-    contents = inputs(2, 1000)
-    write("hosts", "host1 1\nhost2 1\n")
-    rakefile = PARTS + <<~'RUBY'
-      file("gate" => %w[part0 part1]) { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }
-      file("result" => %w[part0 part1 gate]) { sh "cat part0 part1 | sha256sum > result" }
-      task default: "result"
-    RUBY
-    printed, status = during(rakefile, "HEARTBEAT=8", "NOTES=#{@notes}") do
-      wait_for("the gate") { !notes("gate").empty? }
-      wait_until_done("part0", "part1")
-      @victim = (%w[host1 host2] - notes("gate").flatten).first
-      @testbed.fault("kill-host", @victim)
-      File.write(File.join(@notes, "go"), "")
-    end
-    assert status.success?, printed
-    assert_equal digest(*contents.values), read("result")
-    assert_equal 2, notes.size, "a copy is as good as what was made: nothing had to be made again"
-  end
-
   def test_what_was_brought_nowhere_is_made_again_after_the_loss_of_its_node
     contents = inputs(2, 1000)
     write("hosts", "host1 1\nhost2 1\n")
@@ -166,22 +146,6 @@ class ClusterStagingFaultsTest < ClusterStagingCase
     again = rakuda(rakefile)
     assert_equal 0, again.status, again.err
     assert_equal digest(contents["in/0"]), read("made")
-  end
-
-  def test_what_someone_else_has_removed_from_a_node_is_named
-    write("hosts", "host1 1\nhost2 1\n")
-    result = rakuda(<<~'RUBY')
-      require "rake"
-      task default: "second"
-      desc "allow=host1"
-      file("first") { sh "echo 1 > first" }
-      desc "allow=host1"
-      file("gone" => "first") { sh "rm first; echo 2 > gone" }
-      desc "allow=host2"
-      file("second" => %w[first gone]) { sh "cat first gone > second" }
-    RUBY
-    assert_equal 1, result.status
-    assert_match(/cannot bring first from node host1 to node host2: failed to open .+first: No such file/, result.err)
   end
 
   private

@@ -3,8 +3,8 @@
 require "digest"
 require "fileutils"
 require "json"
-require "openssl"
 require "rakuda/bench/catalogue"
+require "rakuda/bench/digests"
 require "rakuda/bench/launch"
 require "rakuda/bench/programs"
 require "rakuda/bench/workspace"
@@ -127,7 +127,7 @@ module Rakuda
           total = name.start_with?("dfsio") && File.read(File.join(folder, outputs.first))
           raise Failure, "it wrote #{total.inspect}: expected #{total_line.inspect}" if total && total != total_line
 
-          digest(folder, outputs + (name == "dfsio-write" ? files : []))
+          digest(folder, outputs + (name == "dfsio-write" ? files : []), limit)
         end
 
         # What must come out where no numbers tell it: the same maps and reduces, one after the other, without an engine.
@@ -229,9 +229,8 @@ module Rakuda
         end
 
         # Of contents in the order of reducers: engines have names of their own for the parts.
-        def digest(folder, outputs)
-          sums = outputs.map { |file| OpenSSL::Digest.new("SHA256").file(File.join(folder, file)).hexdigest }
-          "sha256:#{Digest::SHA256.hexdigest(sums.join("\n"))}"
+        def digest(folder, outputs, limit)
+          "sha256:#{Digest::SHA256.hexdigest(Digests.of(folder, outputs, limit).join("\n"))}"
         end
       end
     end

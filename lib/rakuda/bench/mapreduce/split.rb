@@ -8,7 +8,7 @@ module Rakuda
       # Where the time of a job went, from when its parts began and ended. Pure: `rakudactl bench verify` computes it once more.
       module Split
         NAMES = %w[startup_s map_s shuffle_s reduce_s tail_s].freeze
-        # Core time of tasks: of maps; of reduces until their rows were there in order; of reduces from then on.
+        # The time of all tasks: of maps; of reduces until their rows were there in order; of reduces from then on.
         BUSY = %w[map_busy_s shuffle_busy_s reduce_busy_s].freeze
 
         module_function

@@ -1,20 +1,22 @@
 # frozen_string_literal: true
 
+require "json"
 require "minitest/autorun"
-require_relative "../staging_case"
+require_relative "near_staging_case"
 
-# What commands write beside their targets, and what lies in folders that tasks name, where hosts share no file system.
-class ClusterSecondaryFilesTest < ClusterStagingCase
+# What commands write beside their targets, and what lies in folders that tasks name, where hosts share no file system and
+# nobody has declared it.
+class UndeclaredFilesTest < NearStagingCase
   # Each tile has a file of weights beside it, which no task names; `sum` reads all of them by itself. No tile is made before
   # both hosts have begun one.
   TILES = <<~'RUBY'
     notes = ENV.fetch("NOTES")
-    both = "hostname >> #{notes}/begun; until test $(sort -u #{notes}/begun | wc -l) -ge 2; do sleep 0.05; done"
+    both = "echo $NEAR_HOST >> #{notes}/begun; until test $(sort -u #{notes}/begun | wc -l) -ge 2; do sleep 0.05; done"
     directory "tiles"
     tiles = (0..5).map { |number| "tiles/tile_#{number}.fits" }
     tiles.each_with_index do |tile, number|
       file tile => ["in/#{number}", "tiles"] do |t|
-        sh "#{both}; cp in/#{number} #{t.name}; rev in/#{number} > #{t.name.ext}_area.fits; echo #{t.name} $(hostname) >> #{notes}/log"
+        sh "#{both}; cp in/#{number} #{t.name}; rev in/#{number} > #{t.name.ext}_area.fits; echo #{t.name} $NEAR_HOST >> #{notes}/log"
       end
     end
     file("sum" => tiles) { sh "cat tiles/tile_?.fits tiles/tile_?_area.fits | sha256sum > sum" }
@@ -24,8 +26,6 @@ class ClusterSecondaryFilesTest < ClusterStagingCase
   def tiles(*words) = rakuda(TILES, *words, "NOTES=#{@notes}")
 
   def expected(contents) = digest(*contents.values, *contents.values.map { |content| "#{content.reverse}" })
-
-  def at_home(names) = @testbed.run!("head", "sh", "-c", "ls -d #{names} 2>/dev/null; true", chdir: @folder).split
 
   def test_what_commands_write_beside_a_target_goes_where_it_goes
     contents = inputs(6, 1000)
@@ -37,15 +37,13 @@ class ClusterSecondaryFilesTest < ClusterStagingCase
     refute_empty brought
     assert_equal([[1, 2000]], brought.map { |event| event.values_at("companions", "bytes") }.uniq)
     assert_empty at_home("tiles/*")
-    told = rakudactl("story", "sum")
+    told = @run.ctl("story", "sum")
     from, to = brought.first.values_at("from", "to")
     assert_match(/  #{brought.first["task"]} was brought from #{from} to #{to}, 1 file beside it: 2\.00 kB in /, told)
-    report = JSON.parse(rakudactl("report", "--json"))
+    report = JSON.parse(@run.ctl("report", "--json"))
     files = staged.sum { |event| 1 + event["companions"].to_i }
     assert_equal [files, staged.sum { |event| event["bytes"] }], report.values_at("staged_files", "staged_bytes")
   end
-
-  def rakudactl(*words) = @testbed.run!("head", File.expand_path("../../../bin/rakudactl", __dir__), *words, chdir: @folder)
 
   def test_secondary_files_come_home_with_what_was_asked_for_and_are_missed_when_they_are_not_there
     inputs(1, 1000)
@@ -56,14 +54,14 @@ class ClusterSecondaryFilesTest < ClusterStagingCase
     RUBY
     run = -> { rakuda(rakefile, "NOTES=#{@notes}", *@wanted) }
     assert_equal 0, run.call.status
-    assert_equal %w[a.fits a_area.fits], at_home("a* b*"), "b.log has another name"
+    assert_equal %w[a.fits a_area.fits], at_home("a*", "b*"), "b.log has another name"
     assert_equal [0, 1], [run.call.status, notes.size], "all is there"
-    @testbed.run!("head", "rm", "a_area.fits", chdir: @folder)
+    remove("a_area.fits")
     @wanted = ["end"]
     assert_equal 0, run.call.status
     assert_equal ["weights\n", 1], [read("end"), notes.size], "a node has them"
-    @testbed.run!("head", "rm", "-f", "a_area.fits", "end", chdir: @folder)
-    all_hosts("rm -rf /tmp/rakuda-*/files", "host1", "host2")
+    remove("a_area.fits", "end")
+    FileUtils.rm_r(Dir.glob(File.join(@base, "host*/rakuda-*/files")))
     assert_equal 0, run.call.status
     assert_equal ["weights\n", 2], [read("end"), notes.size], "they are nowhere, so both are made again"
   end
@@ -228,31 +226,16 @@ class ClusterSecondaryFilesTest < ClusterStagingCase
     assert_equal 101, at_home("a.*").size
   end
 
-  # Programs open weights beside each image by themselves, list folders, and Ruby code renames what they have made.
-  def test_the_mosaic_is_the_same_where_hosts_share_nothing
-    example = File.expand_path("../../../examples/montage", __dir__)
-    @testbed.run!("head", "sh", "-c", "cp #{example}/Rakefile #{example}/*.rb .", chdir: @folder)
-    words = ["-q", "N=3", "PIX=128"]
-    digests = [["work", []], ["there", ["-F", "hosts", "--filesystem", "local"]]].map do |work, options|
-      result = @testbed.run("head", RAKUDA, *words, *options, "WORK=#{work}", chdir: @folder)
-      assert_equal [0, ""], [result.status, result.err]
-      @testbed.run!("head", "sha256sum", "#{work}/mosaic.fits", chdir: @folder).split.first
-    end
-    assert_equal 1, digests.uniq.size
-    assert_empty at_home("there/projected/*"), "tiles stay where they were made"
-    assert_operator staged.count { |event| event["companions"] }, :>, 0
-  end
-
   def test_the_next_run_knows_secondary_files
     contents = inputs(6, 1000)
     assert_equal 0, tiles.status
     made_on = notes.to_h
-    @testbed.run!("head", "rm", "sum", chdir: @folder)
+    remove("sum")
     assert_equal 0, tiles.status
     assert_equal [6, expected(contents)], [notes.size, read("sum")], "all was there"
     tile, host = made_on.first
-    all_hosts("rm -f /tmp/rakuda-0/files/*/#{tile.delete_suffix(".fits")}_area.fits", "host1", "host2")
-    @testbed.run!("head", "rm", "sum", chdir: @folder)
+    remove_on_hosts("#{tile.delete_suffix(".fits")}_area.fits")
+    remove("sum")
     assert_equal 0, tiles.status
     assert_equal [tile], notes.drop(6).map(&:first), "without its secondary file it is missing on #{host}"
     assert_equal expected(contents), read("sum")
