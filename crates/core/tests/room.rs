@@ -24,6 +24,10 @@ impl FileState for Bytes {
         self.0
     }
 
+    fn is_alone(&self) -> bool {
+        true
+    }
+
     fn covers(&self, other: &Self) -> bool {
         self == other
     }

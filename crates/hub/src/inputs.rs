@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_cluster::LOCAL_NODE;
+use rakuda_core::stager::HOLDINGS_LIMIT_NS;
 use rakuda_core::{Event, FilePlaces, InvocationId, NodeId, NodeState, Places, TaskId, TaskKind};
 use rakuda_locate::{Hosts, Located, Locator, gfarm_mount};
 use rakuda_proto::journal::InputBytes;
@@ -20,9 +21,6 @@ use state::{Catalogue, HeldInvocation};
 
 /// The start of tasks waits so long for the catalogue at most.
 const LOCATED_WITHIN_NS: u64 = 2_000_000_000;
-
-/// And so long for nodes to say what they still have of earlier runs.
-const NODES_WITHIN_NS: u64 = 30_000_000_000;
 
 /// Up to so many files are looked up without asking whether anything will read them.
 const FEW: usize = 256;
@@ -152,7 +150,7 @@ impl Hub {
             self.invoke(id, &tasks, caller);
             return;
         }
-        let limit_ns = if waits_for_nodes { NODES_WITHIN_NS } else { LOCATED_WITHIN_NS };
+        let limit_ns = if waits_for_nodes { HOLDINGS_LIMIT_NS } else { LOCATED_WITHIN_NS };
         let due_ns = self.now.time.0 + limit_ns;
         self.inputs.held = Some(HeldInvocation { id, tasks, caller, due_ns, needs_nodes });
     }

@@ -61,4 +61,4 @@ pub use failed_files::{Fate, remove_failed_files};
 pub use guard::Guard;
 pub use hub::{Clock, RunEnding};
 pub use settings::RunSettings;
-pub use start::{run, run_by_clock, run_with};
+pub use start::{run, run_among, run_by_clock, run_with};

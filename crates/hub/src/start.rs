@@ -8,7 +8,7 @@ use std::time::Duration;
 use rakuda_agent::inspector::Inspector;
 use rakuda_agent::{Agent, AgentConfig, clock, processes};
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_cluster::{Elsewhere, Node, report_channel};
+use rakuda_cluster::{Elsewhere, Node, ReportSender, report_channel};
 use rakuda_core::files::FilePolicy;
 use rakuda_core::{Event, Requirement, Run};
 use rakuda_proto::Text;
@@ -107,6 +107,46 @@ pub async fn run_by_clock(
     guard: Guard,
     nodes: impl FnOnce(&RunSettings, UnboundedSender<AgentEvent>) -> Result<Vec<Node>, HubError>,
 ) -> Result<RunEnding, HubError> {
+    serve_front(clock, stream, guard, |settings, events, reports| {
+        let mut nodes = nodes(settings, events)?;
+        let elsewhere = match settings.cluster_config() {
+            Some(config) => rakuda_cluster::start(config, reports)?,
+            None => Elsewhere::default(),
+        };
+        nodes.extend(elsewhere.nodes);
+        Ok(Elsewhere { nodes, source: elsewhere.source })
+    })
+    .await
+}
+
+/// As [`run_with`], where `nodes` makes all nodes, those of the host file, too, in its order: no agent is started
+/// elsewhere. What happens to these is reported to the second sender.
+pub async fn run_among(
+    stream: StdUnixStream,
+    guard: Guard,
+    nodes: impl FnOnce(
+        &RunSettings,
+        UnboundedSender<AgentEvent>,
+        ReportSender,
+    ) -> Result<Vec<Node>, HubError>,
+) -> Result<RunEnding, HubError> {
+    serve_front(read_clocks, stream, guard, |settings, events, reports| {
+        Ok(Elsewhere { nodes: nodes(settings, events, reports)?, source: None })
+    })
+    .await
+}
+
+/// `nodes`: all of them, and where others come from.
+async fn serve_front(
+    clock: Clock,
+    stream: StdUnixStream,
+    guard: Guard,
+    nodes: impl FnOnce(
+        &RunSettings,
+        UnboundedSender<AgentEvent>,
+        ReportSender,
+    ) -> Result<Elsewhere, HubError>,
+) -> Result<RunEnding, HubError> {
     stream.set_nonblocking(true).map_err(HubError::SetUp)?;
     let front = rustix::net::sockopt::socket_peercred(&stream).ok();
     let front = front.map(|peer| i32::from(peer.pid.as_raw_nonzero()));
@@ -150,14 +190,9 @@ pub async fn run_by_clock(
     let (answer_sender, answers) = unbounded_channel();
     let inspector = Inspector::new(answer_sender).map_err(HubError::SetUp)?;
     let mut reports = Reports { local, answers, remote };
-    let mut nodes = nodes(&settings, sender)?;
-    let elsewhere = match settings.cluster_config() {
-        Some(config) => rakuda_cluster::start(config, remote_sender)?,
-        None => Elsewhere::default(),
-    };
-    nodes.extend(elsewhere.nodes);
+    let Elsewhere { nodes, source } = nodes(&settings, sender, remote_sender)?;
     let mut agents = Agents::new(nodes);
-    if let Some(source) = elsewhere.source {
+    if let Some(source) = source {
         agents.set_source(source);
     }
     let mut hub = Hub::new(settings, link, agents, inspector);

@@ -9,6 +9,10 @@ use alloc::vec::Vec;
 
 use super::ledger::{FileState, Ledger};
 use crate::ids::{NodeId, TaskId};
+use crate::nodes::NodeState;
+
+/// Timeout for nodes that may have files: an invocation waits no longer for what they say.
+pub const HOLDINGS_LIMIT_NS: u64 = 30_000_000_000;
 
 /// A file of an earlier run: its last state, and who had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,26 +185,35 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
     }
 
     /// Whether a node has not said yet what it has of earlier runs. `is_coming`: it may come, or is there.
-    pub fn is_owed_by(&self, id: NodeId, is_coming: bool) -> bool {
+    fn is_owed_by(&self, id: NodeId, is_coming: bool) -> bool {
         is_coming && !self.joined.contains(&id) || self.asked.contains(&id)
     }
 
     /// Whether an invocation waits: files that it may need are not as they were noted, and nodes that may have them
-    /// have not said so (`owes`). Files of `unfinished` targets do not count.
-    pub fn is_waited_for(
+    /// have not said so. `nodes`: all that there are, with their names. Files of `unfinished` targets do not count.
+    pub fn is_waited_for<'a>(
         &self,
         ledger: &Ledger<S>,
-        owes: impl Fn(&N) -> bool,
+        home: NodeId,
+        nodes: impl Iterator<Item = (NodeId, NodeState, &'a N)>,
         unfinished: impl Fn(TaskId) -> bool,
-    ) -> bool {
-        self.tasks.iter().any(|(file, task)| {
+    ) -> bool
+    where
+        N: 'a,
+    {
+        let owes = |(id, state, _): &(NodeId, NodeState, &N)| {
+            *id != home && self.is_owed_by(*id, state.is_coming())
+        };
+        let owing: BTreeSet<&N> = nodes.filter(owes).map(|(_, _, name)| name).collect();
+        let is_waited_for = |(file, task): (&F, &TaskId)| {
             self.known.get(file).is_some_and(|known| {
                 let here = ledger.state(*task);
                 here.is_none_or(|here| !here.is_same_file(&known.state))
-                    && known.homes.iter().any(&owes)
+                    && known.homes.iter().any(|node| owing.contains(node))
                     && !unfinished(*task)
             })
-        })
+        };
+        !owing.is_empty() && self.tasks.iter().any(is_waited_for)
     }
 }
 
@@ -297,16 +310,23 @@ mod tests {
     #[test]
     fn an_invocation_waits_for_nodes_that_may_have_what_is_missing() {
         let mut files = earlier();
-        let ledger = Ledger::default();
-        let owes = |node: &&str| *node == "n";
-        assert!(!files.is_waited_for(&ledger, owes, |_| false), "no task stands for it");
+        let none = Ledger::default();
+        let starting = [(NODE, NodeState::Starting, &"n"), (OTHER, NodeState::Up, &"o")];
+        let waits = |files: &Files, ledger: &Ledger<State>, nodes: [(NodeId, NodeState, _); 2]| {
+            files.is_waited_for(ledger, HOME, nodes.into_iter(), |_| false)
+        };
+        assert!(!waits(&files, &none, starting), "no task stands for it");
         files.define(&"a", FILE);
-        assert!(files.is_waited_for(&ledger, owes, |_| false));
-        assert!(!files.is_waited_for(&ledger, |_| false, |_| false), "all have answered");
-        assert!(!files.is_waited_for(&ledger, owes, |task| task == FILE));
-        let ledger = settled(FILE, HOME, State(3, 10));
-        assert!(!files.is_waited_for(&ledger, owes, |_| false), "it is here");
+        assert!(waits(&files, &none, starting));
+        assert!(!files.is_waited_for(&none, HOME, starting.into_iter(), |task| task == FILE));
+        assert!(!files.is_waited_for(&none, NODE, starting.into_iter(), |_| false), "it is home");
+        let lost = [(NODE, NodeState::Lost, &"n"), (OTHER, NodeState::Starting, &"o")];
+        assert!(!waits(&files, &none, lost), "only who has it is waited for");
+        let here = settled(FILE, HOME, State(3, 10));
+        assert!(!waits(&files, &here, starting), "it is here");
         files.define(&"b", TaskId(8));
-        assert!(!files.is_waited_for(&ledger, owes, |_| false), "there is a copy only");
+        assert!(!waits(&files, &here, starting), "there is a copy only");
+        files.join(NODE);
+        assert!(!waits(&files, &none, starting), "it has answered");
     }
 }

@@ -1,14 +1,18 @@
-//! Targets on their way to where they belong, and ends of invocations that wait for them.
+//! Which targets set out for where they belong, those on their way, and ends of invocations that wait for them.
 //!
-//! A target that is wanted elsewhere than where it was made is settled when it is there. One that
-//! was settled before comes all the same, and the end of what asked for it waits.
+//! A target that is wanted elsewhere than where it was made is settled when it is there. One that was settled before
+//! comes all the same, and the end of what asked for it waits. The shell moves them and settles tasks: of each target
+//! that sets out for home it tells the stager (`WantedHome`).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::mem;
 
+use super::ledger::{FileState, Ledger};
+use super::requested::{HomeRules, MadeTarget, Requested};
 use crate::event::Output;
 use crate::ids::{NodeId, TaskId};
+use crate::scheduler::Scheduler;
 
 /// A target on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,9 @@ pub enum Coming<D> {
 /// See the file's head.
 #[derive(Debug)]
 pub struct Homeward<D> {
+    /// The machine of the hub.
+    home: NodeId,
+    requested: Requested,
     comings: BTreeMap<TaskId, Coming<D>>,
     /// Ends that wait.
     endings: Vec<Output>,
@@ -34,21 +41,74 @@ pub struct Homeward<D> {
     missed: BTreeSet<TaskId>,
 }
 
-impl<D> Default for Homeward<D> {
-    fn default() -> Self {
-        Self { comings: BTreeMap::new(), endings: Vec::new(), missed: BTreeSet::new() }
-    }
-}
-
 impl<D> Homeward<D> {
-    /// An action has ended well: its target is on its way from there.
-    pub fn made(&mut self, id: TaskId, node: NodeId, details: D) {
-        self.comings.insert(id, Coming::Made { node, details });
+    /// `home`: the machine of the hub. `rules`: what comes there beside what is asked for.
+    pub fn new(home: NodeId, rules: HomeRules) -> Self {
+        Self {
+            home,
+            requested: Requested::new(rules),
+            comings: BTreeMap::new(),
+            endings: Vec::new(),
+            missed: BTreeSet::new(),
+        }
     }
 
-    /// The target of a settled task is on its way, unless it is already.
-    pub fn settled(&mut self, id: TaskId) {
-        self.comings.entry(id).or_insert(Coming::Settled);
+    /// Tasks are asked for, by an action or by a user: also what plain ones among them stand for. Returns the files
+    /// that set out for home now.
+    pub fn request<S: FileState>(
+        &mut self,
+        tasks: &[TaskId],
+        by_action: bool,
+        scheduler: &Scheduler,
+        ledger: &Ledger<S>,
+    ) -> Vec<TaskId> {
+        let mut settled = self.requested.add(tasks, by_action, scheduler);
+        settled.retain(|id| self.settled(*id, ledger));
+        settled
+    }
+
+    /// More prerequisites of a task are known: the same of these, where the task is a plain one that was asked for.
+    pub fn request_added<S: FileState>(
+        &mut self,
+        id: TaskId,
+        added: &[TaskId],
+        scheduler: &Scheduler,
+        ledger: &Ledger<S>,
+    ) -> Vec<TaskId> {
+        let mut settled = self.requested.add_prerequisites(id, added, scheduler);
+        settled.retain(|id| self.settled(*id, ledger));
+        settled
+    }
+
+    /// A task was settled well: whether its file sets out for home now.
+    pub fn settled<S: FileState>(&mut self, id: TaskId, ledger: &Ledger<S>) -> bool {
+        let comes = ledger.is_elsewhere(id, self.home) && self.requested.includes(id, ledger);
+        if comes {
+            self.comings.entry(id).or_insert(Coming::Settled);
+        }
+        comes
+    }
+
+    /// An action has ended well, and the ledger knows where its target was made: whether that sets out for home. Else
+    /// it stays, and its task can be settled.
+    pub fn made<S: FileState>(
+        &mut self,
+        made: &MadeTarget<'_>,
+        ledger: &Ledger<S>,
+        details: D,
+    ) -> bool {
+        let is_away = made.node != self.home;
+        let comes = is_away && self.requested.is_for_home(made, ledger);
+        if comes {
+            self.follows(made.id, made.node, details);
+        }
+        comes
+    }
+
+    /// The target of an action that has ended well is on its way, for a reason of the shell. `node`: without that node
+    /// it does not come.
+    pub fn follows(&mut self, id: TaskId, node: NodeId, details: D) {
+        self.comings.insert(id, Coming::Made { node, details });
     }
 
     /// A target has come: what waited for it, if `is_it`.
@@ -118,10 +178,29 @@ impl<D> Homeward<D> {
 mod tests {
     use alloc::vec;
 
+    use super::super::sample::{State, scheduler};
     use super::*;
     use crate::ids::InvocationId;
 
+    const HOME: NodeId = NodeId(0);
     const NODE: NodeId = NodeId(1);
+
+    /// Knows where these files are.
+    fn ledger(files: &[(u32, NodeId)]) -> Ledger<State> {
+        let mut ledger = Ledger::default();
+        for (file, node) in files {
+            ledger.settle(TaskId(*file), *node, State(1, 10));
+        }
+        ledger
+    }
+
+    fn fresh<D>() -> Homeward<D> {
+        Homeward::new(HOME, HomeRules::default())
+    }
+
+    fn made(id: u32, node: NodeId) -> MadeTarget<'static> {
+        MadeTarget { id: TaskId(id), node, name: b"x", is_staged: true, was_home: false }
+    }
 
     fn ending() -> Output {
         Output::InvocationEnded { id: InvocationId(0), failed: vec![], abandoned: vec![] }
@@ -129,35 +208,72 @@ mod tests {
 
     #[test]
     fn an_invocation_ends_when_the_last_target_has_come_or_cannot() {
-        let mut homeward: Homeward<u8> = Homeward::default();
+        let mut homeward = fresh::<u8>();
         assert_eq!(homeward.hold(ending()), Some(ending()), "nothing is on its way");
-        homeward.made(TaskId(1), NODE, 7);
-        homeward.settled(TaskId(1));
-        homeward.settled(TaskId(2));
+        let there = ledger(&[(1, NODE), (4, NODE)]);
+        homeward.request(&[TaskId(1), TaskId(4)], false, &scheduler(), &there);
+        assert!(homeward.made(&made(1, NODE), &there, 7));
+        assert!(homeward.settled(TaskId(1), &there));
+        assert!(homeward.settled(TaskId(4), &there));
         assert_eq!(homeward.hold(ending()), None);
         assert_eq!(homeward.take(TaskId(1), |details| *details == 8), None, "another way");
         let made = Coming::Made { node: NODE, details: 7 };
         assert_eq!(homeward.miss(TaskId(1), |details| *details == 7), Some(made));
         assert_eq!(homeward.take_endings(), []);
-        assert_eq!(homeward.miss(TaskId(2), |_| false), Some(Coming::Settled));
+        assert_eq!(homeward.miss(TaskId(4), |_| false), Some(Coming::Settled));
         assert_eq!(homeward.take_endings(), [ending()]);
         assert_eq!(homeward.take_endings(), [], "once");
         let missed: Vec<TaskId> = homeward.take_missed().into_iter().collect();
-        assert_eq!(missed, [TaskId(2)], "who fails otherwise is told as its attempt ends");
+        assert_eq!(missed, [TaskId(4)], "who fails otherwise is told as its attempt ends");
         assert!(homeward.take_missed().is_empty());
     }
 
     #[test]
     fn what_was_made_on_a_lost_node_does_not_come() {
-        let mut homeward: Homeward<()> = Homeward::default();
-        homeward.made(TaskId(1), NODE, ());
-        homeward.made(TaskId(2), NodeId(2), ());
-        homeward.settled(TaskId(3));
+        let mut homeward = fresh::<()>();
+        homeward.follows(TaskId(1), NODE, ());
+        homeward.follows(TaskId(2), NodeId(2), ());
+        let there = ledger(&[(4, NODE)]);
+        homeward.request(&[TaskId(4)], false, &scheduler(), &there);
+        assert!(homeward.settled(TaskId(4), &there));
         assert_eq!(homeward.lose(NODE), [TaskId(1)]);
         assert_eq!(homeward.lose(NODE), []);
         assert_eq!(homeward.take(TaskId(1), |()| true), None);
         assert!(homeward.take(TaskId(2), |()| true).is_some());
-        assert_eq!(homeward.take_made(TaskId(3), |()| true), None, "it was settled before");
-        assert!(homeward.take(TaskId(3), |()| true).is_some());
+        assert_eq!(homeward.take_made(TaskId(4), |()| true), None, "it was settled before");
+        assert!(homeward.take(TaskId(4), |()| true).is_some());
+    }
+
+    #[test]
+    fn what_is_asked_for_sets_out_when_it_is_made_or_at_once_where_it_is_settled() {
+        let mut homeward = fresh::<()>();
+        let nowhere = ledger(&[]);
+        assert!(!homeward.made(&made(1, NODE), &nowhere, ()), "nobody has asked for it");
+        assert_eq!(homeward.request(&[TaskId(3)], false, &scheduler(), &nowhere), []);
+        assert!(homeward.made(&made(1, NODE), &nowhere, ()));
+        assert!(!homeward.made(&made(1, HOME), &nowhere, ()), "it is there");
+        assert!(!homeward.made(&made(4, NODE), &nowhere, ()), "another one");
+        let mut homeward = fresh::<()>();
+        let there = ledger(&[(0, NODE)]);
+        assert_eq!(homeward.request(&[TaskId(3)], true, &scheduler(), &there), [TaskId(0)]);
+        assert_eq!(homeward.take(TaskId(0), |()| true), Some(Coming::Settled));
+    }
+
+    #[test]
+    fn a_settled_target_sets_out_if_it_is_asked_for_and_not_at_home() {
+        let mut homeward = fresh::<()>();
+        let there = ledger(&[(1, NODE)]);
+        assert!(!homeward.settled(TaskId(1), &there), "nobody has asked for it");
+        let added = [TaskId(0), TaskId(1)];
+        assert_eq!(homeward.request_added(TaskId(2), &added, &scheduler(), &there), []);
+        homeward.request(&[TaskId(2)], false, &scheduler(), &there);
+        assert!(homeward.settled(TaskId(1), &there));
+        assert!(!homeward.settled(TaskId(1), &ledger(&[(1, NODE), (1, HOME)])));
+        assert!(!homeward.settled(TaskId(1), &ledger(&[])), "it is nowhere");
+        let both = ledger(&[(0, NODE), (4, NODE)]);
+        let added = [TaskId(4), TaskId(0)];
+        let out = homeward.request_added(TaskId(2), &added, &scheduler(), &both);
+        assert_eq!(out, [], "one was asked for before, and the other one is not settled");
+        assert!(homeward.settled(TaskId(4), &both));
     }
 }

@@ -20,6 +20,9 @@ pub trait FileState: Clone + Eq {
     /// What all of it takes.
     fn bytes(&self) -> u64;
 
+    /// Whether nothing goes with the task's file.
+    fn is_alone(&self) -> bool;
+
     /// Whether who has this has `other`, too.
     fn covers(&self, other: &Self) -> bool;
 
@@ -251,6 +254,11 @@ impl<S: FileState> Ledger<S> {
     /// Whether it was made there or stays there.
     pub fn is_home(&self, id: TaskId, node: NodeId) -> bool {
         self.files.get(&id).is_some_and(|entry| entry.homes.contains(&node))
+    }
+
+    /// Whether nodes have it as it is to be, and it does not stay on this one.
+    pub fn is_elsewhere(&self, id: TaskId, node: NodeId) -> bool {
+        !self.is_home(id, node) && !self.nodes_with(id).is_empty()
     }
 
     fn has_copy(&self, id: TaskId, node: NodeId, state: &S) -> bool {

@@ -17,6 +17,10 @@ impl FileState for State {
         self.0 + self.1
     }
 
+    fn is_alone(&self) -> bool {
+        self.1 == 0
+    }
+
     fn covers(&self, other: &Self) -> bool {
         self.0 == other.0 && (other.1 == 0 || self.1 == other.1)
     }

@@ -15,6 +15,7 @@ mod earlier;
 mod homeward;
 mod ledger;
 mod readers;
+mod requested;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]
@@ -27,9 +28,10 @@ mod transfers;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use earlier::{Answer, Counting, Earlier, Expected, Found, Known};
+pub use earlier::{Answer, Counting, Earlier, Expected, Found, HOLDINGS_LIMIT_NS, Known};
 pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
+pub use requested::{HomeRules, MadeTarget};
 
 use crate::ids::{NodeId, TaskId};
 use crate::task::TaskState;

@@ -1,7 +1,6 @@
 //! Nodes that come and go: what they have of earlier runs, or of this one, is asked before they
 //! take tasks. What they are asked, and what of the answer counts, `rakuda_core::stager` decides.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rakuda_cluster::LOCAL_NODE;
@@ -145,19 +144,12 @@ impl Hub {
     /// Whether files that are missing here may be on nodes that have not said so yet.
     pub(crate) fn waits_for_nodes(&self) -> bool {
         let Some(staging) = &self.staging else { return false };
-        let earlier = &staging.memory.earlier;
-        let owes = |(id, _): &(NodeId, _)| {
-            *id != LOCAL_NODE && earlier.is_owed_by(*id, self.run.nodes().state(*id).is_coming())
-        };
-        let owing = self.agents.places().filter(owes);
-        let owing: BTreeSet<&Vec<u8>> = owing.map(|(_, place)| &place.node.name.0).collect();
+        let nodes = self.run.nodes();
+        let names = self.agents.places().map(|(id, place)| (id, &place.node.name.0));
+        let all = names.map(|(id, name)| (id, nodes.state(id), name));
         let is_unfinished = |id| self.is_unfinished(self.names.name(id));
-        !owing.is_empty()
-            && earlier.is_waited_for(
-                staging.stager.ledger(),
-                |node| owing.contains(node),
-                is_unfinished,
-            )
+        let ledger = staging.stager.ledger();
+        staging.memory.earlier.is_waited_for(ledger, LOCAL_NODE, all, is_unfinished)
     }
 
     /// A node takes tasks from now on.

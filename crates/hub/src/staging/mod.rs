@@ -2,8 +2,8 @@
 //!
 //! What is brought where, from where, and who waits for it `rakuda_core::stager` decides, and which
 //! files go along `rakuda_core::files`; here that is put into effect (`effects`). Before the first
-//! command of an attempt its input files are brought to its node (`inputs`). Targets stay where they
-//! were made, but for those that come home (`targets`); their secondary files go with them
+//! command of an attempt its input files are brought to its node (`inputs`). Targets are looked at
+//! where they were made and go where they belong (`targets`); their secondary files go with them
 //! (`secondary`). What nodes still have of earlier runs is asked for when they come (`earlier`,
 //! `memory`). Undeclared inputs, which commands and Ruby code name, are brought when they do
 //! (`undeclared`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask.
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::stager::{Homeward, Stager, StagerEffect};
+use rakuda_core::stager::{HomeRules, Homeward, Stager, StagerEffect};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::StagingSettings;
@@ -54,10 +54,6 @@ pub(crate) struct Staging {
     /// Removals that are under way, by number.
     removals: BTreeMap<u32, AbortHandle>,
     homeward: Homeward<Destination>,
-    /// Tasks that were asked for, and what plain ones among them stand for.
-    wanted: BTreeSet<TaskId>,
-    /// The same of invocations by actions: what has secondary files stays where it is until Ruby code looks for it.
-    wanted_by_actions: BTreeSet<TaskId>,
     /// Folders that were made.
     folders: BTreeMap<NodeId, BTreeSet<Vec<u8>>>,
     /// Questions of the front that wait for a task's file to come home.
@@ -81,6 +77,8 @@ impl Staging {
     /// `root`: where it is remembered what nodes have; none: it is not.
     pub fn new(settings: StagingSettings, root: Option<&Path>) -> Self {
         let (reports, reported) = unbounded_channel();
+        let globs = settings.home.iter().map(|glob| glob.0.clone()).collect();
+        let rules = HomeRules { all: settings.all_home, globs };
         Self {
             settings,
             stager: Stager::new(LOCAL_NODE),
@@ -90,9 +88,7 @@ impl Staging {
             moves: BTreeMap::new(),
             removals: BTreeMap::new(),
             failed: BTreeSet::new(),
-            homeward: Homeward::default(),
-            wanted: BTreeSet::new(),
-            wanted_by_actions: BTreeSet::new(),
+            homeward: Homeward::new(LOCAL_NODE, rules),
             folders: BTreeMap::new(),
             fetches: BTreeMap::new(),
             written: BTreeMap::new(),

@@ -144,7 +144,7 @@ impl Hub {
             }
             let _ = reports.send(Moved(Kind::Followed { id, number, result }));
         });
-        staging.homeward.made(id, node, Destination::Followed(coming));
+        staging.homeward.follows(id, node, Destination::Followed(coming));
         self.tell(Input::StagingOut { id });
     }
 

@@ -32,6 +32,10 @@ impl FileState for State {
         self.version.bytes.saturating_add(beside)
     }
 
+    fn is_alone(&self) -> bool {
+        self.secondary.is_empty()
+    }
+
     /// It may have lost secondary files to other tasks since.
     fn covers(&self, other: &Self) -> bool {
         let mut wanted = other.secondary.iter();

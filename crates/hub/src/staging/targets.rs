@@ -1,14 +1,13 @@
-//! Targets: where each was made, which of them come home, and what waits for that.
+//! Targets: where each was made, those that come home, and what waits for that.
 //!
-//! Home comes what was asked for, what was at home before, and what the settings name; all else
-//! stays on the node that made it until a task elsewhere needs it.
+//! Which come home `rakuda_core::stager` decides (`Homeward`). All others stay on the node that made
+//! them until a task elsewhere needs them.
 
 use std::collections::BTreeSet;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::files::matches_glob;
-use rakuda_core::stager::{Coming, StagerInput};
-use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind, TaskState};
+use rakuda_core::stager::{Coming, MadeTarget, StagerInput};
+use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
 use rakuda_proto::files::FileVersion;
@@ -102,29 +101,24 @@ impl Hub {
         state: &State,
     ) {
         let Some(attempt) = self.run.attempts().get(id) else { return };
-        let stays = !self.comes_home(id, attempt);
+        let was_home = attempt.details.before.is_some();
         self.stage(StagerInput::Settled { file: id, node, state: state.clone() });
         self.remember(id, node, state, true);
-        if node == LOCAL_NODE || stays {
+        if self.sets_out(id, node, was_home, seen) {
+            self.tell(Input::StagingOut { id });
+            self.stage(StagerInput::WantedHome { file: id });
+        } else {
             self.finish_well(id, Some(seen));
             self.release_endings();
-            return;
         }
-        self.tell(Input::StagingOut { id });
-        if let Some(staging) = &mut self.staging {
-            staging.homeward.made(id, node, Destination::Home(seen));
-        }
-        self.stage(StagerInput::WantedHome { file: id });
     }
 
-    fn comes_home(&self, id: TaskId, attempt: &RunningAttempt) -> bool {
-        let Some(staging) = &self.staging else { return false };
-        let name = self.names.name(id);
-        self.is_staged(&self.home_path(id))
-            && (staging.settings.all_home
-                || attempt.details.before.is_some()
-                || staging.is_wanted(id)
-                || staging.settings.home.iter().any(|glob| matches_glob(&glob.0, name)))
+    /// Whether a target that was made on a node sets out for home.
+    fn sets_out(&mut self, id: TaskId, node: NodeId, was_home: bool, seen: FileIdentity) -> bool {
+        let is_staged = self.is_staged(&self.home_path(id));
+        let Some(staging) = &mut self.staging else { return false };
+        let made = MadeTarget { id, node, name: self.names.name(id), is_staged, was_home };
+        staging.homeward.made(&made, staging.stager.ledger(), Destination::Home(seen))
     }
 
     /// A file is in this state, and stays on this node; what goes with it is as it was, or nothing
@@ -156,64 +150,39 @@ impl Hub {
     /// What is known of a file that is not on this machine.
     pub(crate) fn known_elsewhere(&self, id: TaskId) -> Option<FileIdentity> {
         let staging = self.staging.as_ref()?;
-        let version = staging.version(id)?;
-        let ledger = staging.stager.ledger();
-        if ledger.is_home(id, LOCAL_NODE) || ledger.nodes_with(id).is_empty() {
-            return None;
-        }
+        let is_elsewhere = staging.stager.ledger().is_elsewhere(id, LOCAL_NODE);
+        let version = staging.version(id).filter(|_| is_elsewhere)?;
         let (FileVersion { bytes, modified_ns }, changed_ns) = (version, version.modified_ns);
         Some(FileIdentity { modified_ns, changed_ns, bytes, inode: 0 })
     }
 
-    /// These are asked for: their files come home, also those of what plain tasks among them stand for.
+    /// These are asked for.
     pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
-        if self.staging.is_none() || self.settings.config.dry_run {
-            return;
-        }
-        let mut walk = tasks.to_vec();
-        while let Some(id) = walk.pop() {
-            let Some(staging) = &mut self.staging else { return };
-            let wanted =
-                if by_action { &mut staging.wanted_by_actions } else { &mut staging.wanted };
-            if !wanted.insert(id) {
-                continue;
-            }
-            match self.run.scheduler().task(id) {
-                Some(task) if task.kind == TaskKind::Plain => {
-                    walk.extend(self.run.scheduler().prerequisites(id));
-                }
-                Some(task) if matches!(task.state, TaskState::Settled(how) if how.is_well()) => {
-                    self.fetch_settled(id);
-                }
-                Some(_) | None => {}
-            }
-        }
+        let Some(staging) = &mut self.staging else { return };
+        let Staging { homeward, stager, .. } = staging;
+        let files = homeward.request(tasks, by_action, self.run.scheduler(), stager.ledger());
+        self.bring_home(files);
     }
 
     /// More prerequisites of a task are known now.
     pub(crate) fn want_added(&mut self, id: TaskId, added: &[TaskId]) {
-        let Some(staging) = &self.staging else { return };
-        let by_user = staging.wanted.contains(&id);
-        let is_wanted = by_user || staging.wanted_by_actions.contains(&id);
-        if is_wanted
-            && self.run.scheduler().task(id).is_some_and(|task| task.kind == TaskKind::Plain)
-        {
-            self.want_home(added, !by_user);
-        }
+        let Some(staging) = &mut self.staging else { return };
+        let Staging { homeward, stager, .. } = staging;
+        let files = homeward.request_added(id, added, self.run.scheduler(), stager.ledger());
+        self.bring_home(files);
     }
 
-    /// A task was settled without being run: if it was asked for, its file comes home.
+    /// A task was settled. One that was not run may be elsewhere.
     pub(crate) fn on_settled_elsewhere(&mut self, id: TaskId) {
-        self.fetch_settled(id);
+        let Some(staging) = &mut self.staging else { return };
+        if staging.homeward.settled(id, staging.stager.ledger()) {
+            self.bring_home(vec![id]);
+        }
     }
 
-    fn fetch_settled(&mut self, id: TaskId) {
-        if self.known_elsewhere(id).is_none() {
-            return;
-        }
-        if let Some(staging) = self.staging.as_mut().filter(|staging| staging.is_wanted(id)) {
-            staging.homeward.settled(id);
-            self.stage(StagerInput::WantedHome { file: id });
+    fn bring_home(&mut self, files: Vec<TaskId>) {
+        for file in files {
+            self.stage(StagerInput::WantedHome { file });
         }
     }
 
@@ -342,12 +311,5 @@ impl Staging {
     /// The state of a task's file that counts, as far as it is known.
     pub(super) fn version(&self, id: TaskId) -> Option<FileVersion> {
         self.stager.ledger().state(id).map(|state| state.version)
-    }
-
-    /// Whether a task's file is to come home because it was asked for.
-    fn is_wanted(&self, id: TaskId) -> bool {
-        let state = self.stager.ledger().state(id);
-        let is_alone = || state.is_none_or(|state| state.secondary.is_empty());
-        self.wanted.contains(&id) || self.wanted_by_actions.contains(&id) && is_alone()
     }
 }

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::{
-    Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, InvocationId,
-    NextAttempt, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places,
-    ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled, Signal, StopEffect, StopHow,
+    Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, NextAttempt,
+    NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places, ReachEffect,
+    ReachInput, Requirement, RequirementId, Run, Settled, Signal, StopEffect, StopHow,
     StopSettings, TaskId, TaskKind, Time, stager::StagerInput,
 };
 
@@ -224,12 +224,10 @@ impl Chaos {
             let tasks: Vec<TaskId> = tasks.collect();
             self.event(Event::GangDefined { id, tasks: &tasks, oversubscribe });
         }
-        self.hub.staging.wanted.clone_from(&wanted);
-        if self.hold_invocation() {
-            return;
+        self.hub.staging.wanted = wanted;
+        if !self.hold_invocation() {
+            self.start_invocation();
         }
-        let wanted: Vec<TaskId> = wanted.into_iter().map(TaskId).collect();
-        self.event(Event::InvocationStarted { id: InvocationId(0), tasks: &wanted, caller: None });
     }
 
     /// What the hub knows of a file.
@@ -370,7 +368,7 @@ impl Chaos {
                     self.hub.open.remove(&id.0);
                 }
                 if how.is_well() {
-                    self.fetch_settled(id);
+                    self.on_settled_well(id);
                 }
             }
             Output::InvocationEnded { id, failed, abandoned } if id != InvocationId(0) => {

@@ -6,7 +6,9 @@
 
 pub(crate) mod state;
 
-use rakuda_core::stager::{Answer, Coming, Found, StagerEffect, StagerInput};
+use rakuda_core::stager::{
+    Answer, Coming, Found, HOLDINGS_LIMIT_NS, MadeTarget, StagerEffect, StagerInput,
+};
 use rakuda_core::{
     ActionOutcome, AttemptState, Event, Fact, Input, InvocationId, NodeId, NodeState, Output,
     Places, TaskId,
@@ -17,13 +19,10 @@ use super::chaos::Chaos;
 use super::hub::Hub;
 use super::messages::Order;
 use super::scenario::bytes_of;
-use crate::units::SECOND_NS;
 use state::{HubStaging, PlaceNote, Version};
 
 /// A task fails so often over data links and disks without ending its run.
 const CHARGES_MAX: u32 = 3;
-/// An invocation waits so long for nodes that may have files.
-const HELD_NS: u64 = 30 * SECOND_NS;
 
 impl Chaos {
     /// A hub begins: it knows what is at home, and what nodes may have.
@@ -224,12 +223,14 @@ impl Chaos {
         let modified_ns =
             seen.unwrap_or_else(|| panic!("target {} is not where it was made", id.0));
         let state = Version { modified_ns, bytes: bytes_of(id.0) };
+        let was_home = self.truth.version(id.0, self.scenario.home()).is_some();
         self.stage(StagerInput::Settled { file: id, node, state });
         self.remember(id.0, node.0, false);
-        if self.hub.staging.wanted.contains(&id.0) {
+        let made = MadeTarget { id, node, name: &[], is_staged: true, was_home };
+        let HubStaging { homeward, stager, .. } = &mut self.hub.staging;
+        if homeward.made(&made, stager.ledger(), ()) {
             self.count("targets brought home");
             self.tell(Input::StagingOut { id });
-            self.hub.staging.homeward.made(id, node, ());
             self.stage(StagerInput::WantedHome { file: id });
         } else {
             self.finish_attempt(id.0, ActionOutcome::Succeeded);
@@ -259,13 +260,10 @@ impl Chaos {
         self.release_endings();
     }
 
-    /// A task was settled. If it was not run and is asked for, its file comes home.
-    pub(crate) fn fetch_settled(&mut self, id: TaskId) {
-        let home = NodeId(self.scenario.home());
-        let ledger = self.hub.staging.stager.ledger();
-        let is_elsewhere = !ledger.is_home(id, home) && !ledger.nodes_with(id).is_empty();
-        if self.scenario.stages() && is_elsewhere && self.hub.staging.wanted.contains(&id.0) {
-            self.hub.staging.homeward.settled(id);
+    /// A task was settled. One that was not run may be elsewhere.
+    pub(crate) fn on_settled_well(&mut self, id: TaskId) {
+        let HubStaging { homeward, stager, .. } = &mut self.hub.staging;
+        if homeward.settled(id, stager.ledger()) {
             self.stage(StagerInput::WantedHome { file: id });
         }
     }
@@ -412,12 +410,12 @@ impl Chaos {
 
     /// Whether files that are missing may be on nodes that have not said so yet.
     fn waits_for_nodes(&self) -> bool {
-        let (nodes, HubStaging { earlier, stager, .. }) = (self.hub.run.nodes(), &self.hub.staging);
-        let owes = |node: &u32| {
-            let id = NodeId(*node);
-            earlier.is_owed_by(id, nodes.state(id).is_coming())
-        };
-        earlier.is_waited_for(stager.ledger(), owes, |file| self.hub.open.contains(&file.0))
+        let HubStaging { earlier, stager, .. } = &self.hub.staging;
+        let numbers: Vec<u32> = (0..self.scenario.home()).collect();
+        let states = self.hub.run.nodes().states();
+        let nodes = numbers.iter().zip(states).map(|(number, (id, state))| (id, state, number));
+        let home = NodeId(self.scenario.home());
+        earlier.is_waited_for(stager.ledger(), home, nodes, |file| self.hub.open.contains(&file.0))
     }
 
     /// The invocation waits for nodes that may have what it needs; or is to begin.
@@ -425,7 +423,7 @@ impl Chaos {
         let waits = self.scenario.stages() && self.waits_for_nodes();
         if waits {
             self.count("invocations held for nodes");
-            self.hub.staging.held_until_ns = Some(self.hub.opens_ns + HELD_NS);
+            self.hub.staging.held_until_ns = Some(self.hub.opens_ns + HOLDINGS_LIMIT_NS);
         }
         waits
     }
@@ -434,10 +432,19 @@ impl Chaos {
         let Some(until_ns) = self.hub.staging.held_until_ns else { return };
         if self.now >= until_ns || !self.waits_for_nodes() {
             self.hub.staging.held_until_ns = None;
-            let wanted: Vec<TaskId> = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
-            let id = InvocationId(0);
-            self.event(Event::InvocationStarted { id, tasks: &wanted, caller: None });
+            self.start_invocation();
         }
+    }
+
+    /// The tasks that the workflow is for are asked for.
+    pub(crate) fn start_invocation(&mut self) {
+        let wanted: Vec<TaskId> = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
+        let Hub { run, staging: HubStaging { homeward, stager, .. }, .. } = &mut self.hub;
+        for file in homeward.request(&wanted, false, run.scheduler(), stager.ledger()) {
+            self.stage(StagerInput::WantedHome { file });
+        }
+        let id = InvocationId(0);
+        self.event(Event::InvocationStarted { id, tasks: &wanted, caller: None });
     }
 
     /// An attempt failed that lacked an input, or whose target did not come home: over a lost node

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::stager::{
-    Earlier, Expected, FileState, Homeward, MoveFailure, Stager, StagerEffect,
+    Earlier, Expected, FileState, HomeRules, Homeward, MoveFailure, Stager, StagerEffect,
 };
 use rakuda_core::{NodeId, TaskId};
 
@@ -17,6 +17,10 @@ pub(crate) struct Version {
 impl FileState for Version {
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn is_alone(&self) -> bool {
+        true
     }
 
     fn covers(&self, other: &Self) -> bool {
@@ -102,7 +106,7 @@ pub(crate) struct HubStaging {
     pub(crate) moves: BTreeMap<u32, Moving>,
     pub(crate) removals: BTreeSet<u32>,
     pub(crate) homeward: Homeward<()>,
-    /// What the invocation asks for.
+    /// What the workflow is for: the invocation asks for it, and at its end it is at home.
     pub(crate) wanted: BTreeSet<u32>,
     pub(crate) earlier: Earlier<u32, u32, Version>,
     /// What nodes were asked about that have not answered.
@@ -124,7 +128,7 @@ impl HubStaging {
             performs: false,
             moves: BTreeMap::new(),
             removals: BTreeSet::new(),
-            homeward: Homeward::default(),
+            homeward: Homeward::new(NodeId(home), HomeRules::default()),
             wanted: BTreeSet::new(),
             earlier: Earlier::default(),
             asked: BTreeMap::new(),
