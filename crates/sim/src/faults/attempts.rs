@@ -103,6 +103,9 @@ impl Chaos {
         self.hub.attempts.calls.insert(invocation.0, (id.0, attempt));
         let caller = self.hub.run.attempts().acting_as(id, attempt).map(|_| id);
         let tasks = [TaskId(called)];
+        if self.scenario.stages() {
+            self.want_home(&tasks, true);
+        }
         self.event(Event::InvocationStarted { id: invocation, tasks: &tasks, caller });
         if caller.is_some() {
             self.shadow(id).in_line = None;

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::{
-    Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, NextAttempt,
-    NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places, ReachEffect,
-    ReachInput, Requirement, RequirementId, Run, Settled, Signal, StopEffect, StopHow,
+    Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, InvocationId,
+    NextAttempt, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places,
+    ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled, Signal, StopEffect, StopHow,
     StopSettings, TaskId, TaskKind, Time, stager::StagerInput,
 };
 

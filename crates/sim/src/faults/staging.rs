@@ -439,12 +439,17 @@ impl Chaos {
     /// The tasks that the workflow is for are asked for.
     pub(crate) fn start_invocation(&mut self) {
         let wanted: Vec<TaskId> = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
-        let Hub { run, staging: HubStaging { homeward, stager, .. }, .. } = &mut self.hub;
-        for file in homeward.request(&wanted, false, run.scheduler(), stager.ledger()) {
-            self.stage(StagerInput::WantedHome { file });
-        }
+        self.want_home(&wanted, false);
         let id = InvocationId(0);
         self.event(Event::InvocationStarted { id, tasks: &wanted, caller: None });
+    }
+
+    /// These are asked for.
+    pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
+        let Hub { run, staging: HubStaging { homeward, stager, .. }, .. } = &mut self.hub;
+        for file in homeward.request(tasks, by_action, run.scheduler(), stager.ledger()) {
+            self.stage(StagerInput::WantedHome { file });
+        }
     }
 
     /// An attempt failed that lacked an input, or whose target did not come home: over a lost node
