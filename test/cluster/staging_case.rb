@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
-require "digest"
 require "json"
+require "support/staged_files"
 require "support/waiting"
 
 # What tests of runs on hosts that share no file system share: the run's folder is on head alone. What tasks are to tell
 # the test they write into a folder that all see. It tests nothing.
 class ClusterStagingCase < Minitest::Test
+  include StagedFiles
   include Waiting
 
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
@@ -41,16 +42,6 @@ class ClusterStagingCase < Minitest::Test
     @testbed.run!("head", "cat", "#{@folder}/#{path}", chdir: "/srv")
   end
 
-  # Makes in/0, in/1, ... of so many bytes; their contents.
-  def inputs(count, bytes)
-    random = Random.new(1)
-    (0...count).to_h do |number|
-      content = random.bytes(bytes).unpack1("H*")[0, bytes]
-      write("in/#{number}", content)
-      ["in/#{number}", content]
-    end
-  end
-
   def rakuda(rakefile, *words, environment: {})
     write("Rakefile", rakefile)
     @testbed.run("head", RAKUDA, "-F", "hosts", "--filesystem", "local", "-q", *words, chdir: @folder, environment: environment)
@@ -77,26 +68,6 @@ class ClusterStagingCase < Minitest::Test
     end
   end
 
-  # What tasks have noted: lines of `words`.
-  def notes(file = "log")
-    path = File.join(@notes, file)
-    File.exist?(path) ? File.readlines(path, chomp: true).map(&:split) : []
-  end
-
-  # The transfers of the last run: [file, from, to], with names of nodes; head is `home`.
-  def transfers = staged.map { |event| event.values_at("task", "from", "to") }
-
-  # The events `file_staged` of the last run, with names for numbers.
-  def staged
-    events = journal
-    names = task_names(events)
-    nodes = events.select { |event| event["event"] == "node_joined" }.to_h { |event| event.values_at("node", "name") }
-    nodes[0] = "home"
-    events.select { |event| event["event"] == "file_staged" }.map do |event|
-      event.merge("task" => names.fetch(event["task"]), "from" => nodes.fetch(event["from"]), "to" => nodes.fetch(event["to"]))
-    end
-  end
-
   # Waits until tasks of the run in hand have succeeded: until then a file may stand in its folder, or not.
   def wait_until_done(*tasks)
     wait_for("the end of #{tasks.join(", ")}") do
@@ -113,15 +84,9 @@ class ClusterStagingCase < Minitest::Test
     lines.select { |line| line.end_with?("\n") }.map { |line| JSON.parse(line) }
   end
 
-  def task_names(events)
-    events.select { |event| event["event"] == "task_defined" }.to_h { |event| event.values_at("task", "name") }
-  end
-
   # The run's folder on a host, as seen there: names of files, without the agent's own.
   def files_on(host)
     find = "cd /tmp/rakuda-0/files/* 2>/dev/null && find . -type f | cut -c3- | sort"
     @testbed.run(host, "sh", "-c", find, chdir: "/tmp").lines - [".rakuda-agent"]
   end
-
-  def digest(*contents) = "#{Digest::SHA256.hexdigest(contents.join)}  -\n"
 end

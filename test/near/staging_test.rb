@@ -6,23 +6,9 @@ require_relative "near_staging_case"
 # Hosts that share no file system: what is brought where, what comes home, and what the next run finds. What only links show
 # is in ../cluster/staging, which strikes them, too.
 class NearStagingTest < NearStagingCase
-  PARTS = <<~'RUBY'
-    parts = (0..7).map { |number| "out/#{number}" }
-    directory "out"
-    task default: "result"
-    parts.each_with_index do |part, number|
-      file part => ["in/0", "in/#{1 + number % 3}", "out"] do |t|
-        sh "cat #{t.sources.grep(%r{in/}).join(' ')} > #{t.name}; echo #{t.name} $NEAR_HOST >> #{ENV.fetch('NOTES')}/log"
-      end
-    end
-    file("result" => parts) { |t| sh "cat #{t.sources.join(' ')} | sha256sum > #{t.name}" }
-  RUBY
+  PARTS = StagedFiles.parts("$NEAR_HOST")
 
   def parts(*words) = rakuda(PARTS, *words, "NOTES=#{@notes}")
-
-  def expected(contents)
-    digest(*(0..7).flat_map { |number| contents.values_at("in/0", "in/#{1 + (number % 3)}") })
-  end
 
   def test_the_next_run_knows_what_nodes_have_and_asks_whether_they_still_have_it
     contents = inputs(4, 1000)
@@ -33,7 +19,7 @@ class NearStagingTest < NearStagingCase
     assert_equal 8, notes.size, "nothing ran"
     remove("result")
     assert_equal 0, parts.status
-    assert_equal [8, expected(contents)], [notes.size, read("result")], "of what was there"
+    assert_equal [8, digest_of_parts(contents)], [notes.size, read("result")], "of what was there"
     part, host = notes.last
     remove("result")
     assert_includes files_on(host), part
@@ -41,13 +27,13 @@ class NearStagingTest < NearStagingCase
     contents["in/3"] = "other"
     write("in/3", "other")
     assert_equal 0, parts.status
-    assert_equal expected(contents), read("result")
+    assert_equal digest_of_parts(contents), read("result")
     rest = notes.drop(8).map(&:first)
     assert_equal (["out/2", "out/5"] | [part]).sort, rest.sort, "what reads in/3, and what was not there"
     write("hosts", "host3 2\n")
     remove("result")
     assert_equal 0, parts.status
-    assert_equal expected(contents), read("result"), "made again where the nodes are not there"
+    assert_equal digest_of_parts(contents), read("result"), "made again where the nodes are not there"
   end
 
   def test_copies_take_no_more_than_their_bound

@@ -6,27 +6,13 @@ require_relative "../staging_case"
 # Hosts that share no file system: each file goes over the links once, and the mosaic is what it is without hosts. What else
 # is brought, what comes home, and what the next run finds is tested in ../../near, on one machine.
 class ClusterStagingTest < ClusterStagingCase
-  PARTS = <<~'RUBY'
-    parts = (0..7).map { |number| "out/#{number}" }
-    directory "out"
-    task default: "result"
-    parts.each_with_index do |part, number|
-      file part => ["in/0", "in/#{1 + number % 3}", "out"] do |t|
-        sh "cat #{t.sources.grep(%r{in/}).join(' ')} > #{t.name}; echo #{t.name} $(hostname) >> #{ENV.fetch('NOTES')}/log"
-      end
-    end
-    file("result" => parts) { |t| sh "cat #{t.sources.join(' ')} | sha256sum > #{t.name}" }
-  RUBY
-
-  def expected(contents)
-    digest(*(0..7).flat_map { |number| contents.values_at("in/0", "in/#{1 + (number % 3)}") })
-  end
+  PARTS = StagedFiles.parts("$(hostname)")
 
   def test_each_file_goes_once_to_each_node_and_what_was_asked_for_comes_home
     contents = inputs(4, 200_000)
     result = rakuda(PARTS, "NOTES=#{@notes}")
     assert_equal [0, ""], [result.status, result.err]
-    assert_equal expected(contents), read("result")
+    assert_equal digest_of_parts(contents), read("result")
     assert_equal(transfers.uniq { |file, _, to| [file, to] }, transfers)
     assert_equal([%w[result home]], transfers.filter_map { |file, _, to| [file, to] if to == "home" })
     to_nodes = transfers.select { |file, _, to| file.start_with?("in/") && to != "home" }
