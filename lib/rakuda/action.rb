@@ -53,6 +53,13 @@ module Rakuda
     # Whether the activity has ended.
     attr_writer :ended
 
+    # Whether an action has a core: one that was begun early has none until the hub gives it one. What is no action needs
+    # none.
+    attr_writer :leased
+
+    # When the code of an action began.
+    attr_writer :began_ns
+
     # @return [Integer, nil] number, unless the activity has ended
     def number_while_running
       @ended ? nil : @number
@@ -117,9 +124,6 @@ module Rakuda
     # @return [Hash{String => true}, nil]
     attr_accessor :shared_files
 
-    # Whether the action has a core: one that was begun early has none until the hub gives it one.
-    attr_accessor :leased
-
     def initialize(session, number, task, arguments)
       super(session, number)
       @task = task
@@ -163,9 +167,8 @@ module Rakuda
     # @return [Hash{String => String}, nil]
     attr_accessor :worker_variables
 
-    # When its code began, by `now_ns`, if it has had no core since; else nil.
-    # @return [Integer, nil]
-    attr_accessor :began_ns
+    # @return [Integer, nil] when its code began, by `now_ns`, if it has had no core since
+    attr_reader :began_ns
 
     # @return [Integer] ns by the kernel's monotonic clock, which the hub reads, too; that of the day may be set meanwhile
     def self.now_ns

@@ -12,18 +12,13 @@ module Rakuda
     # Ruby's word for a thread that only another one can wake.
     FOR_EVER = /\bsleep_forever>\z/.freeze
 
-    # How often the loop has switched to a Fiber: whatever was found out holds for one turn.
-    # @return [Integer]
-    attr_accessor :turn
-
     # @param reactor [Reactor]
     # @param link [Link]
     def initialize(reactor, link)
       @reactor = reactor
       @link = link
       @waiting = {}.compare_by_identity   # Fiber => true
-      @turn = 0
-      @asked = nil                        # the turn in which the hub was asked last
+      @asked = nil                        # the turn of the loop in which the hub was asked last
       @confirmed = nil                    # that of its answer
       @bell = Thread::Queue.new           # on which the loop's thread waits while Ruby looks
       @listening = false
@@ -55,14 +50,14 @@ module Rakuda
 
     # @return [Float, nil] seconds until it is worth looking again
     def patience
-      PATIENCE unless @waiting.empty? || @asked == @turn
+      PATIENCE unless @waiting.empty? || @asked == @reactor.turn
     end
 
     # Looks, when all Fibers that do not wait for the hub wait in here. Asks the hub first; after its answer, Ruby.
     # @return [Boolean] whether there was a deadlock: the Fibers are to go on with Ruby's error
     def found?
       return false if @waiting.empty? || !threads_asleep?
-      return ask && false unless @confirmed == @turn
+      return ask && false unless @confirmed == @reactor.turn
 
       @confirmed = nil
       known = @error
@@ -85,10 +80,10 @@ module Rakuda
     end
 
     def ask
-      return if @asked == @turn
+      return if @asked == @reactor.turn
 
-      @asked = @turn
-      @link.send_message("Stuck", @turn & 0xffff_ffff)
+      @asked = @reactor.turn
+      @link.send_message("Stuck", @reactor.turn & 0xffff_ffff)
       @link.flush
     end
 

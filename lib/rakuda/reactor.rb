@@ -17,6 +17,10 @@ module Rakuda
     # @return [#directory, nil]
     attr_reader :current
 
+    # How often the loop has switched to a Fiber: what was found out of all that wait holds for one turn.
+    # @return [Integer]
+    attr_reader :turn
+
     # @param link [Link]
     # @param directory [WorkingDirectory] told whenever an activity is switched to
     # @param on_message [Proc] called with the name and fields of every message
@@ -34,6 +38,7 @@ module Rakuda
       @timers = []                                # [time, Fiber, token, entry of a Timeout or nil], the latest first
       @waits = []                                 # [io, events, Fiber, token]
       @blocked = 0                                # Fibers in `block`
+      @turn = 0
       @deadlock = Deadlock.new(self, link)
       @tokens = {}.compare_by_identity            # Fiber => token of what it waits for; a stale token is not served
       @foreign = Thread::Queue.new                # blocks handed over by other threads, and Fibers that they unblock
@@ -313,7 +318,7 @@ module Rakuda
 
     def switch(fiber, activity, value)
       @current = activity
-      @deadlock.turn += 1
+      @turn += 1
       @directory.enter(activity)
       fiber.transfer(value)
       @current = nil

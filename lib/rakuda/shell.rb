@@ -235,10 +235,19 @@ module Rakuda
     def wait(command, redirects = nil)
       @waiting[command] = Fiber.current
       activity = @reactor.current
-      activity.began_ns = nil if activity.is_a?(Action)
+      activity.began_ns = nil
       status, pid, error = @reactor.park
       LastStatus.set(status, pid)
-      activity.leased = false if activity.is_a?(Action) # it went with the command
+      activity.leased = false # the core went with the command
+      activity.killed_by = nil
+      (status.zero? && error.nil?) || judge(activity, status, error, redirects)
+    rescue Exception # rubocop:disable Lint/RescueException -- the command must not outlive the wait, whatever ends it
+      @link.send_message("SignalCommand", command, 15) if @waiting.delete(command)
+      raise
+    end
+
+    # @return [Boolean, nil] what `system` says of a command that has failed, or of which the hub has more to say
+    def judge(activity, status, error, redirects)
       error = error&.dup&.force_encoding(Encoding::UTF_8)&.scrub
       bound = error if error&.start_with?(Protocol::BOUND_EXCEEDED)
       fault = error&.start_with?(Protocol::STREAMS_FAILED)
@@ -250,9 +259,6 @@ module Rakuda
 
       explain(error, redirects)
       nil
-    rescue Exception # rubocop:disable Lint/RescueException -- the command must not outlive the wait, whatever ends it
-      @link.send_message("SignalCommand", command, 15) if @waiting.delete(command)
-      raise
     end
 
     # As Ruby, a file that cannot be opened for a command raises, and a program that cannot be executed is a status.
@@ -298,10 +304,10 @@ module Rakuda
 
       def sh(*cmd, &block)
         shell = Hooks.shell
-        owner = Hooks.session&.owner_of_thread
-        return sh_through_hub(shell, cmd, owner, &block) if owner
-
         unless shell&.here?
+          owner = Hooks.session&.owner_of_thread
+          return sh_through_hub(shell, cmd, owner, &block) if owner
+
           shell&.refuse_local
           return super
         end
