@@ -67,6 +67,16 @@ class DocsTest < Minitest::Test
     assert_empty broken
   end
 
+  def test_links_to_sections_lead_to_a_title
+    broken = pages.flat_map do |page|
+      links = read(page).scan(/\]\(([^)#\s]*)#([^)\s]+)\)/).reject { |path,| path.match?(/\A[a-z]+:/) }
+      refute_empty links if page == "ARCHITECTURE.md"
+      links.reject { |path, section| sections(path.empty? ? page : beside(page, path)).include?(section) }
+           .map { |path, section| "#{page}: #{path}##{section}" }
+    end
+    assert_empty broken
+  end
+
   # No installation puts the engine into PATH: a page whose commands have it there says how it comes there.
   def test_guide_does_not_run_the_engine_without_saying_where_it_is
     lost = (["README.md"] + pages.grep(%r{\Adocs/guide/})).select do |page|
@@ -131,6 +141,23 @@ class DocsTest < Minitest::Test
   def pages = repository_files.grep(/\.md\z/)
 
   # The option column of `--help`; what follows two blanks is explanation.
+  def beside(page, path)
+    File.expand_path(path, File.join("/", File.dirname(page))).delete_prefix("/")
+  end
+
+  # What links call the titles of a page: their words in small letters, joined by hyphens.
+  def sections(page)
+    @sections ||= {}
+    @sections[page] ||= begin
+      text = page.end_with?(".md") && File.file?(File.join(ROOT, page)) ? read(page).gsub(/^```.*?^```/m, "") : ""
+      names = text.scan(/^#+ (.+)$/).flatten.map do |title|
+        title.gsub(/\[([^\]]*)\]\([^)]*\)/, '\1').downcase.gsub(/[^\p{L}\p{N}_\- ]/, "").tr(" ", "-")
+      end
+      seen = Hash.new(0)
+      names.map { |name| (seen[name] += 1) == 1 ? name : "#{name}-#{seen[name] - 1}" }
+    end
+  end
+
   def help_options
     @help_options ||= begin
       output, status = Open3.capture2e(File.join(ROOT, "bin/rakuda"), "--help")
