@@ -35,6 +35,9 @@ const KEPT_FROM_ITS_OWN: [u64; 6] =
 const WANTED_LATE: u64 = 400_163_526;
 const WANTED_LATE_BY_CALLERS: [u64; 2] = [1_100_139_383, 1_100_276_093];
 
+/// A target's disk went when its node was lost already and came no more: nobody asks for it.
+const GONE_UNSEEN: u64 = 1_100_400_129;
+
 /// What an action has invoked that was lost goes on after the workflow has failed.
 const OUTLIVED: u64 = 1_000_017_101;
 
@@ -93,11 +96,11 @@ fn seeds_finish_whatever_dies() {
 
 #[test]
 fn seeds_finish_in_which_actions_invoke_tasks_and_leaders_die() {
-    let named = LENT_TWICE.into_iter().chain([OUTLIVED]);
+    let named = LENT_TWICE.into_iter().chain([OUTLIVED, GONE_UNSEEN]);
     let named = named.chain(KEPT_FROM_ITS_OWN).chain(WANTED_LATE_BY_CALLERS);
     let swarm = swarm((LATER..LATER + 100).chain(named));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (111, 10));
+    assert_eq!((swarm.finished, swarm.twice), (112, 10));
     let seen = [
         "tasks invoked by actions",
         "inputs left by callers",
