@@ -27,18 +27,33 @@ const LATER: u64 = 1_000_000_000;
 /// A core went to a prepared command that a caller had lent to another one.
 const LENT_TWICE: [u64; 2] = [1_000_000_222, 1_000_000_897];
 
+/// A caller went on with the core for which the command waited that it had sent ahead.
+const KEPT_FROM_ITS_OWN: [u64; 6] =
+    [1_100_043_536, 1_100_053_207, 1_100_060_321, 1_100_192_129, 1_100_311_976, 1_100_317_373];
+
+/// A command that was asked for when its action had been told to end, as the run was, began and hung.
+const WANTED_LATE: u64 = 400_163_526;
+const WANTED_LATE_BY_CALLERS: [u64; 2] = [1_100_139_383, 1_100_276_093];
+
+/// A target's disk went when its node was lost already and came no more: nobody asks for it.
+const GONE_UNSEEN: u64 = 1_100_400_129;
+
 /// What an action has invoked that was lost goes on after the workflow has failed.
 const OUTLIVED: u64 = 1_000_017_101;
+
+/// The end of a command was told again whose action had been given back.
+const GIVEN_BACK: u64 = 400_605_338;
 
 /// Takes prepared commands back, which few do.
 const WITHDRAWS: u64 = 688;
 
 #[test]
 fn seeds_finish_whatever_dies() {
-    let named = FAILED_BEFORE.into_iter().chain(FOUND_LATE).chain([WITHDRAWS]);
+    let named =
+        FAILED_BEFORE.into_iter().chain(FOUND_LATE).chain([WITHDRAWS, WANTED_LATE, GIVEN_BACK]);
     let swarm = swarm((1..=100).chain(named));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (142, 13));
+    assert_eq!((swarm.finished, swarm.twice), (144, 13));
     let seen = [
         "machines die with their disk",
         "links cut",
@@ -51,6 +66,7 @@ fn seeds_finish_whatever_dies() {
         "commands refused: aborted",
         "commands refused: no inputs",
         "commands refused: node lost",
+        "commands refused: the run ends",
         "commands prepared",
         "prepared commands begun",
         "prepared commands withdrawn",
@@ -84,9 +100,11 @@ fn seeds_finish_whatever_dies() {
 
 #[test]
 fn seeds_finish_in_which_actions_invoke_tasks_and_leaders_die() {
-    let swarm = swarm((LATER..LATER + 100).chain(LENT_TWICE).chain([OUTLIVED]));
+    let named = LENT_TWICE.into_iter().chain([OUTLIVED, GONE_UNSEEN]);
+    let named = named.chain(KEPT_FROM_ITS_OWN).chain(WANTED_LATE_BY_CALLERS);
+    let swarm = swarm((LATER..LATER + 100).chain(named));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (103, 10));
+    assert_eq!((swarm.finished, swarm.twice), (112, 10));
     let seen = [
         "tasks invoked by actions",
         "inputs left by callers",

@@ -83,7 +83,8 @@ pub struct NextAttempt {
 /// Whether an attempt has its cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lease {
-    /// It was begun early, or has passed its lease on between two commands, and needs none now.
+    /// It was begun early, or has passed its lease on between two commands, and needs none now. No command of it is
+    /// at its node that has not begun; nor with `Deferred` and `Wanted`.
     None,
     /// Its code waits for it. There is no room for what its commands read, and it stands in line when there is: who
     /// has the room may be waiting for these cores.
@@ -191,6 +192,11 @@ impl<D, C> Attempt<D, C> {
     /// Whether it waits for invocations, and has lent its cores to them.
     pub fn is_suspended(&self) -> bool {
         matches!(self.lease, Lease::Lent(_))
+    }
+
+    /// What its lease is when its cores are another one's.
+    pub(super) fn without_cores(&self) -> Lease {
+        if self.sent_ahead { Lease::Prepared { by_code: false } } else { Lease::None }
     }
 
     /// Whether it has its cores now.

@@ -59,6 +59,8 @@ pub(super) struct Leases {
     /// Cores that the node has given, or is to give, to prepared commands that are not known to have begun. They
     /// are not free.
     owed: u32,
+    /// So many of them the node was told of, and may find nothing for: what is prepared has begun on others then.
+    released: u32,
     /// Cores of which the node has said that they became free.
     freed: u64,
 }
@@ -81,6 +83,7 @@ impl Leases {
             prepared: 0,
             withdrawing: BTreeSet::new(),
             owed: 0,
+            released: 0,
             freed: 0,
         }
     }
@@ -154,10 +157,11 @@ impl Leases {
         self.prepares() && self.cores_free >= 0
     }
 
-    /// The action whose command is sent to the node next, to begin there when a core is free.
+    /// The action whose command is sent to the node next, to begin there when a core is free. None goes after a core
+    /// for which the node may find nothing: that one would not begin on it, and be taken to.
     pub fn next_to_prepare(&self) -> Option<TaskId> {
         let &(id, cores) = self.waiting.front()?;
-        let has_room = self.prepared < self.ahead && self.cores_free <= 0;
+        let has_room = self.prepared < self.ahead && self.cores_free <= 0 && self.released == 0;
         (self.prepares() && cores == 1 && has_room).then_some(id)
     }
 
@@ -177,6 +181,7 @@ impl Leases {
     /// It is given to it: the node is to be told.
     pub fn release_prepared(&mut self) {
         self.owed += 1;
+        self.released += 1;
         self.cores_free -= 1;
     }
 
@@ -185,10 +190,20 @@ impl Leases {
         self.withdrawing.insert((id, number))
     }
 
-    /// The node has taken it back.
+    /// The node has taken it back. More cores than there are commands were given to none.
     pub fn withdrawn(&mut self, id: TaskId, number: u32) {
         self.prepared = self.prepared.saturating_sub(1);
         self.withdrawing.remove(&(id, number));
+        if self.owed > self.prepared {
+            self.has_given();
+        }
+    }
+
+    /// A core that the node was to give is no longer among those.
+    fn has_given(&mut self) {
+        self.owed -= 1;
+        self.released = self.released.min(self.owed);
+        self.cores_free += 1;
     }
 
     /// A command that was to free its core has ended well, and the node has given the core to one that is prepared, if
@@ -209,8 +224,7 @@ impl Leases {
         self.prepared = self.prepared.saturating_sub(1);
         self.withdrawing.remove(&(id, number));
         if self.owed > 0 {
-            self.owed -= 1;
-            self.cores_free += 1;
+            self.has_given();
         }
         if holds {
             self.waiting.retain(|(waiting, _)| *waiting != id);
@@ -540,6 +554,37 @@ mod tests {
         leases.begun(TaskId(102), 1, true, at(2_000));
         leases.begun(TaskId(103), 1, false, at(3_000));
         assert_eq!(leases.pass_on(TaskId(101), at(4_000)), None, "nothing is prepared any more");
+    }
+
+    #[test]
+    fn nothing_goes_ahead_while_a_node_may_find_nothing_for_a_core() {
+        let mut leases = with_two_prepared();
+        leases.end(TaskId(100), true, at(1_000));
+        leases.release_prepared();
+        leases.want(TaskId(104), 1, false);
+        assert_eq!(leases.next_to_prepare(), None);
+        // Both have begun on cores that the node has freed itself.
+        assert!(leases.core_freed(TaskId(101), at(2_000)).0);
+        leases.begun(TaskId(102), 1, true, at(2_000));
+        assert_eq!(leases.next_to_prepare(), None, "the other one may have no core");
+        assert!(!leases.core_freed(TaskId(102), at(3_000)).0, "in place of the one it was told of");
+        leases.begun(TaskId(103), 1, true, at(3_000));
+        assert_eq!((leases.owed(), leases.next_to_prepare()), (0, Some(TaskId(104))));
+    }
+
+    #[test]
+    fn a_core_that_a_withdrawn_command_was_to_have_is_free() {
+        let mut leases = with_two_prepared();
+        leases.end(TaskId(100), true, at(1_000));
+        leases.withdraw(TaskId(102), 1);
+        leases.release_prepared();
+        // The node has withdrawn the one, and begun the other one before it was told of that core.
+        assert!(leases.core_freed(TaskId(101), at(2_000)).0);
+        leases.begun(TaskId(103), 1, true, at(2_000));
+        leases.withdrawn(TaskId(102), 1);
+        assert_eq!(leases.owed(), 0);
+        leases.want(TaskId(105), 1, false);
+        assert_eq!(leases.grant(at(2_000)), Some(TaskId(105)));
     }
 
     #[test]

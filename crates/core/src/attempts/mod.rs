@@ -546,7 +546,7 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         if attempt.waits_for_room && attempt.commands == 0 && attempt.lease == Lease::Held {
             attempt.held.extend(self.leases[attempt.node].end(id, false, now));
-            attempt.lease = Lease::None;
+            attempt.lease = attempt.without_cores();
         }
     }
 
@@ -777,7 +777,7 @@ impl<D, C> Attempts<D, C> {
             let cores = attempt.cores;
             self.leases[node].take_back(id, cores, now);
         } else {
-            attempt.lease = Lease::None;
+            attempt.lease = attempt.without_cores();
         }
     }
 
@@ -801,7 +801,7 @@ impl<D, C> Attempts<D, C> {
             let leases = &mut self.leases[attempt.node];
             attempt.held.extend(leases.pass_on(id, now));
             if attempt.lease == Lease::Held && !leases.holds(id) {
-                attempt.lease = Lease::None;
+                attempt.lease = attempt.without_cores();
             }
         } else {
             match attempt.lease {
@@ -879,15 +879,20 @@ impl<D, C> Attempts<D, C> {
         self.release_inputs(caller, out);
     }
 
-    /// An invocation is over: the action that has waited for it has its cores again, whatever runs.
+    /// An invocation is over: the action that has waited for it has its cores again, whatever runs. One whose only
+    /// command waits at its node for a core has the one on which that begins: the others may be all in use.
     pub fn resume(&mut self, invocation: InvocationId, now: Now) {
         let Some(caller) = self.callers.remove(&invocation) else { return };
         let Some(attempt) = self.tasks.get_mut(&caller) else { return };
         match attempt.lease {
             Lease::Lent(count) if count > 1 => attempt.lease = Lease::Lent(count - 1),
             Lease::Lent(_) => {
-                attempt.lease = Lease::Held;
                 attempt.had_lease = true;
+                if attempt.commands == 0 && attempt.sent_ahead {
+                    attempt.lease = attempt.without_cores();
+                    return;
+                }
+                attempt.lease = Lease::Held;
                 let leases = &mut self.leases[attempt.node];
                 if !leases.holds(caller) {
                     leases.take_back(caller, attempt.cores, now);

@@ -967,6 +967,75 @@ fn what_has_begun_for_a_caller_that_has_its_cores_again_uses_one_of_them() {
 }
 
 #[test]
+fn a_caller_that_goes_on_takes_no_core_from_what_it_has_sent_ahead() {
+    let mut attempts = far();
+    attempts.prepare(|_, _| true, &mut Vec::new());
+    attempts.suspend(InvocationId(1), TaskId(102), at(2), &mut Vec::new());
+    attempts.resume(InvocationId(1), at(3));
+    let caller = attempts.get(TaskId(102)).unwrap();
+    assert!(caller.is_prepared() && caller.had_lease() && !attempts.has_cores(TaskId(102)));
+    assert_eq!(want(&mut attempts, 102, 5), [], "it has one at its node");
+    attempts.end_action(TaskId(101), None, at(4));
+    let release = AttemptEffect::Release { node: NODE };
+    assert_eq!(does(|out| attempts.grant(at(4), out)), [release], "a core is free");
+    let keep = AttemptEffect::KeepCore { id: TaskId(102) };
+    assert_eq!(does(|out| attempts.command_begun(NODE, TaskId(102), 1, at(5), out)), [keep]);
+    assert!(attempts.get(TaskId(102)).unwrap().holds_lease());
+    assert_eq!(does(|out| attempts.core_kept(TaskId(102), 1, at(6), out)), [start(102, 5)]);
+}
+
+#[test]
+fn a_caller_whose_last_command_has_ended_sends_no_second_one_ahead() {
+    let sends_ahead = |attempts: &mut Commands| {
+        attempts.prepare(|_, _| true, &mut Vec::new());
+        attempts.suspend(InvocationId(1), TaskId(102), at(2), &mut Vec::new());
+        assert_eq!(want(attempts, 102, 5), [start(102, 5)]);
+    };
+    let waits_for_that = |attempts: &mut Commands| {
+        assert!(attempts.get(TaskId(102)).unwrap().is_prepared());
+        assert!(!attempts.has_cores(TaskId(102)));
+        assert_eq!(want(attempts, 102, 7), []);
+        assert_eq!(does(|out| attempts.prepare(|_, _| true, out)), []);
+    };
+    let mut passes_on = far();
+    sends_ahead(&mut passes_on);
+    passes_on.resume(InvocationId(1), at(3));
+    assert!(passes_on.has_cores(TaskId(102)), "a command of it runs");
+    passes_on.command_ended(TaskId(102), at(4), &mut Vec::new());
+    waits_for_that(&mut passes_on);
+
+    let mut has_no_room = far();
+    sends_ahead(&mut has_no_room);
+    has_no_room.inputs_changed(TaskId(102));
+    let stage = AttemptEffect::StageIn { id: TaskId(102) };
+    assert_eq!(want(&mut has_no_room, 102, 6), [stage]);
+    has_no_room.inputs_held_up(TaskId(102), 1, at(3));
+    has_no_room.resume(InvocationId(1), at(3));
+    has_no_room.command_ended(TaskId(102), at(4), &mut Vec::new());
+    has_no_room.inputs_ready(TaskId(102), 1, &mut Vec::new());
+    waits_for_that(&mut has_no_room);
+
+    let mut frees = far();
+    frees.end_action(TaskId(103), None, at(1));
+    sends_ahead(&mut frees);
+    frees.core_freed(NODE, TaskId(100), 1, at(3));
+    frees.end_action(TaskId(100), None, at(3));
+    frees.resume(InvocationId(1), at(3));
+    frees.command_ended(TaskId(102), at(4), &mut Vec::new());
+    frees.end_action(TaskId(101), None, at(4));
+    assert!(frees.has_cores(TaskId(102)), "what is at its node has a core there");
+    let there = AttemptEffect::Start { id: TaskId(102), command: 6, frees_core: true };
+    assert_eq!(want(&mut frees, 102, 6), [there]);
+    begin(&mut frees, 104, false);
+    want(&mut frees, 104, 104);
+    let ahead = AttemptEffect::Prepare { id: TaskId(104), command: 104, freed: 1 };
+    assert_eq!(does(|out| frees.prepare(|_, _| true, out)), [ahead]);
+    frees.core_freed(NODE, TaskId(102), 1, at(5));
+    frees.command_ended(TaskId(102), at(5), &mut Vec::new());
+    waits_for_that(&mut frees);
+}
+
+#[test]
 fn an_aborted_caller_asks_for_what_it_has_sent_ahead_and_ends_when_it_has_that() {
     let mut attempts = far();
     attempts.prepare(|_, _| true, &mut Vec::new());
@@ -1128,6 +1197,8 @@ struct Far {
     calls: VecDeque<(InvocationId, u32)>,
     invocations: u32,
     calls_some: bool,
+    /// Some actions are told to end.
+    aborts_some: bool,
     /// They have their cores again whatever runs.
     resumed: BTreeSet<u32>,
     seen: [u32; 4],
@@ -1180,6 +1251,7 @@ impl Far {
             calls: VecDeque::new(),
             invocations: 0,
             calls_some: false,
+            aborts_some: false,
             resumed: BTreeSet::new(),
             seen: [0; 4],
         }
@@ -1413,7 +1485,7 @@ impl Far {
                     self.step_front(task);
                 }
             }
-            if self.below(50) == 0 {
+            if self.aborts_some && self.below(50) == 0 {
                 let id = TaskId(self.below(u128::from(tasks)));
                 if self.attempts.acting(id).is_some() {
                     self.tell(|attempts, out| {
@@ -1443,13 +1515,14 @@ impl Far {
 }
 
 /// However messages overtake what happens: no more runs on the node than it has cores, no command begins twice, and
-/// none waits for ever.
+/// none waits for ever, also where no action is told to end.
 #[test]
 fn prepared_commands_use_each_core_once() {
     let mut seen = [0; 4];
     for seed in 0..4_000 {
         let mut far = Far::new(seed);
         far.calls_some = seed % 2 == 1;
+        far.aborts_some = seed % 4 < 2;
         far.run();
         seen.iter_mut().zip(far.seen).for_each(|(all, one)| *all += one);
     }

@@ -75,6 +75,10 @@ impl Chaos {
             }
             FromFront::Want { attempt, command, is_last } => {
                 assert_eq!(number, Some(attempt), "the next attempt of {task} began too soon");
+                if self.is_stopping() {
+                    self.count("commands refused: the run ends");
+                    return self.say_to_front(task, ToFront::CommandEnded { command, well: false });
+                }
                 self.hub.attempts.wanted.insert(command, (task, is_last));
                 self.stand_in_line(id);
                 self.tell(Input::CommandWanted { id, command });

@@ -134,7 +134,7 @@ impl Chaos {
     }
 
     /// A target is whole, unless its disk went when nobody could know yet, or nobody knew that it was there, or before
-    /// its node came: the hub sees no loss then.
+    /// its node came, or when that was lost already and came no more: the hub sees no loss then.
     pub(crate) fn check_target_in_gfarm(&mut self, task: u32) {
         if let Some((host, wiped_ns)) = self.gfarm.wiped(task) {
             let is_fresh = self.now < wiped_ns + NOTICED_NS || wiped_ns < self.hub.reach.started_ns;
@@ -142,7 +142,9 @@ impl Chaos {
             let is_dumb = self.hub.reach.unanswered_ns.is_some_and(|ns| ns >= wiped_ns);
             let came_ns = self.hub.reach.came_ns.get(&host);
             let is_unseen = came_ns.is_none_or(|came_ns| wiped_ns < *came_ns);
-            let is_uncharged = is_fresh || !is_known || is_dumb || is_unseen;
+            let lost_ns = self.hub.reach.lost_ns.get(&host);
+            let is_away = lost_ns.is_some_and(|lost_ns| *lost_ns < wiped_ns);
+            let is_uncharged = is_fresh || !is_known || is_dumb || is_unseen || is_away;
             assert!(is_uncharged, "target {task} is lost, and not made again");
             self.count("ends before a loss was noticed");
             return;

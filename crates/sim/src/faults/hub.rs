@@ -583,6 +583,7 @@ impl Chaos {
     fn lose(&mut self, node: u32) {
         self.note(format_args!("node {node} is lost"));
         self.count("nodes lost");
+        self.hub.reach.lost_ns.insert(node, self.now);
         if self.scenario.stages() {
             self.lose_staging(node);
         }
@@ -669,6 +670,7 @@ impl Chaos {
         self.tell(Input::CoresSet { node: id, cores });
         self.tell(Input::TripMeasured { node: id, trip_ns });
         self.hub.reach.came_ns.entry(node).or_insert(self.now);
+        self.hub.reach.lost_ns.remove(&node);
         if !self.scenario.stages() || !self.hold_node(node) {
             self.join_node(node, files_kept);
         }

@@ -14,6 +14,9 @@ impl Chaos {
         let (number, node) = (attempt.number(), attempt.node());
         let given_back = attempt.is_given_back() && outcome != ActionOutcome::Succeeded;
         let outcome = if given_back { ActionOutcome::GivenBack } else { outcome };
+        if given_back {
+            self.hub.attempts.given_back.insert((task, number));
+        }
         let state = self.hub.run.scheduler().task(id).expect("it was defined");
         let runs = state.state == TaskState::Running { node } && state.attempt == number;
         assert!(runs, "task {task} ends on {node:?} as attempt {number}, but it is {state:?}");
@@ -44,12 +47,15 @@ impl Chaos {
         }
     }
 
-    /// The end of a command that is over for the hub: it is that of an attempt that was lost. The
-    /// scheduler takes no notice.
+    /// The end of a command that is over for the hub: it is that of an attempt that was lost, or given back. Of those
+    /// that were lost the scheduler takes no notice; those that were given back have no number for it.
     pub(crate) fn refuse_old_end(&mut self, ended: &Ended) {
         let Ended { task, attempt, outcome, .. } = *ended;
         let id = TaskId(task);
         self.count("ends not taken");
+        if self.hub.attempts.given_back.contains(&(task, attempt)) {
+            return;
+        }
         let before = self.hub.run.scheduler().task(id).expect("it was defined").state;
         self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
         let after = self.hub.run.scheduler().task(id).expect("it was defined").state;

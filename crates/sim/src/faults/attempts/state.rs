@@ -57,6 +57,8 @@ pub(crate) struct HubAttempts {
     /// the last of its action.
     pub(crate) wanted: BTreeMap<u32, (u32, bool)>,
     pub(super) last: BTreeSet<u32>,
+    /// Attempts that were given back, by task and number: another one may have the number.
+    pub(crate) given_back: BTreeSet<(u32, u32)>,
     /// Invocations of actions so far, and whose each is: task and attempt.
     pub(crate) invocations: u32,
     pub(crate) calls: BTreeMap<u32, (u32, u32)>,

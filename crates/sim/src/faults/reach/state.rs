@@ -51,6 +51,8 @@ pub(crate) struct HubReach {
     pub(crate) started_ns: u64,
     /// When nodes first came to this hub.
     pub(crate) came_ns: BTreeMap<u32, u64>,
+    /// When nodes were lost that have not come again.
+    pub(crate) lost_ns: BTreeMap<u32, u64>,
 }
 
 impl Default for HubReach {
@@ -73,6 +75,7 @@ impl HubReach {
             unanswered_ns: None,
             started_ns,
             came_ns: BTreeMap::new(),
+            lost_ns: BTreeMap::new(),
         }
     }
 
