@@ -5,7 +5,8 @@
 //! are brought there. A file comes from the node with the least to do that has it; from the next
 //! one, if that fails ([`transfers`]). Where no source is left, the nodes concerned are asked for
 //! life before those who wait are told: if one of them is lost, that is the reason
-//! ([`suspicions`]). Attempts that find no room stand in line for it ([`readers`]).
+//! ([`suspicions`]). Attempts that find no room stand in line for it ([`readers`]); those that
+//! streams join come before others once the first of them has some ([`sets`]).
 //! `docs/design/staging.md` tells the states.
 //!
 //! Pure: the shell moves and removes files, asks nodes, and says what came of it. Names, paths and
@@ -13,6 +14,8 @@
 
 mod earlier;
 mod homeward;
+#[cfg(test)]
+mod joined;
 mod ledger;
 mod readers;
 mod requested;
@@ -20,6 +23,7 @@ mod requested;
 mod sample;
 #[cfg(test)]
 mod seeds;
+mod sets;
 mod suspicions;
 #[cfg(test)]
 mod tests;
@@ -32,11 +36,13 @@ pub use earlier::{Answer, Counting, Earlier, Expected, Found, HOLDINGS_LIMIT_NS,
 pub use homeward::{Coming, Homeward};
 pub use ledger::{FileState, Ledger};
 pub use requested::{HomeRules, MadeTarget};
+pub use sets::JoinedSet;
 
 use crate::ids::{NodeId, TaskId};
 use crate::task::TaskState;
 use ledger::Admission;
 use readers::{Reader, Readers};
+use sets::Sets;
 use suspicions::{Suspicion, Suspicions};
 use transfers::{Ended, Stopped, Transfers};
 
@@ -58,6 +64,8 @@ pub enum StagerInput<S> {
         /// What tasks there read that do not end before this one has begun, since streams join them: all are let in
         /// together or not at all. The attempt does not wait for these files.
         beside: Vec<TaskId>,
+        /// All of these, on whatever nodes.
+        joined: Option<JoinedSet>,
     },
     /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
     OwnFilesSent {
@@ -280,6 +288,7 @@ pub struct Stager<S> {
     ledger: Ledger<S>,
     transfers: Transfers<S>,
     readers: Readers,
+    sets: Sets,
     suspicions: Suspicions,
     /// Nodes that were lost, while not all others know: nothing is begun.
     losing: u32,
@@ -293,6 +302,7 @@ impl<S: FileState> Stager<S> {
             ledger: Ledger::default(),
             transfers: Transfers::new(home),
             readers: Readers::default(),
+            sets: Sets::default(),
             suspicions: Suspicions::default(),
             losing: 0,
         }
@@ -358,8 +368,10 @@ impl<S: FileState> Stager<S> {
         out: &mut Vec<StagerEffect<S>>,
     ) {
         match input {
-            StagerInput::InputsWanted { id, attempt, node, files, reads, beside } => {
-                self.want(Reader { id, attempt, node, reads }, files, beside, out);
+            StagerInput::InputsWanted { id, attempt, node, files, reads, beside, joined } => {
+                let (gang, tasks) = joined.map(|set| (set.gang, set.tasks)).unzip();
+                let reader = Reader { id, attempt, node, reads, gang };
+                self.want(reader, files, beside, &tasks.unwrap_or_default(), out);
             }
             StagerInput::OwnFilesSent { id, count } => {
                 self.readers.own_files(id, count);
@@ -372,13 +384,15 @@ impl<S: FileState> Stager<S> {
             StagerInput::ReadsNoMore { id, node } => {
                 if self.readers.is_in_line(id, node) {
                     self.release(id, node);
+                    self.sets.has_none(id);
                 }
                 self.readers.reads_no_more(id, node);
             }
             StagerInput::Released { id, node } => {
                 self.readers.forget(id, node);
                 self.release(id, node);
-                self.readers.ask_next(node, out);
+                self.sets.leaves(id);
+                self.readers.ask_next(node, &self.sets, out);
             }
             StagerInput::WantedHome { file } => self.transfers.want(file, self.home, &self.ledger),
             StagerInput::UnwantedHome { file } => {
@@ -404,9 +418,10 @@ impl<S: FileState> Stager<S> {
             self.remove_strays(&is_there, out);
             self.start(&is_there, out);
         }
+        let has_changed = self.sets.take_changed();
         for node in self.readers.nodes_in_line() {
-            if self.ledger.take_more_room(node) {
-                self.readers.ask_next(node, out);
+            if self.ledger.take_more_room(node) || has_changed {
+                self.readers.ask_next(node, &self.sets, out);
             }
         }
     }
@@ -416,14 +431,23 @@ impl<S: FileState> Stager<S> {
         reader: Reader,
         mut files: Vec<TaskId>,
         beside: Vec<TaskId>,
+        tasks: &[TaskId],
         out: &mut Vec<StagerEffect<S>>,
     ) {
-        let Reader { id, attempt, node, reads } = reader;
+        let Reader { id, attempt, node, reads, gang } = reader;
         files.retain(|file| self.ledger.state(*file).is_some());
+        self.sets.asks(&reader);
+        let is_new = !self.ledger.is_reader(id, node);
+        if self.sets.holds_back(&reader) || is_new && self.readers.is_preceded(id, node, &self.sets)
+        {
+            self.readers.stand_in_line(reader);
+            out.push(StagerEffect::NoRoom { id, attempt });
+            return;
+        }
         if node == self.home {
             let missing = files.iter().filter(|file| !self.ledger.is_home(**file, node));
             let missing = missing.copied().collect();
-            return self.admitted(reader, files, missing, out);
+            return self.admitted(reader, files, missing, tasks, out);
         }
         if reads {
             files.extend(self.ledger.pinned_by(id, node));
@@ -435,28 +459,39 @@ impl<S: FileState> Stager<S> {
         files.dedup();
         let mut all = files.clone();
         all.extend(beside.into_iter().filter(|file| self.ledger.state(*file).is_some()));
+        // They hold that until this one has begun.
+        all.extend(self.sets.inside(gang, node).flat_map(|peer| self.ledger.pinned_by(peer, node)));
         all.sort_unstable();
         all.dedup();
         match self.ledger.admit(node, id, &all) {
             Admission::Granted { missing, evicted, needless } => {
                 self.give_up(&needless, node);
                 self.remove(node, evicted, out);
-                self.admitted(reader, files, missing, out);
-                self.readers.ask_next(node, out);
+                self.admitted(reader, files, missing, tasks, out);
             }
             Admission::Wait => {
                 if !self.readers.has_line(node) {
                     // What came free before has been looked at.
                     self.ledger.take_more_room(node);
                 }
-                self.readers.stand_in_line(reader);
+                self.stand_in_line(reader);
                 out.push(StagerEffect::NoRoom { id, attempt });
             }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
                 self.readers.forget(id, node);
+                self.sets.leaves(id);
                 out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes });
-                self.readers.ask_next(node, out);
+                self.readers.ask_next(node, &self.sets, out);
             }
+        }
+    }
+
+    /// There is no room for one.
+    fn stand_in_line(&mut self, reader: Reader) {
+        self.readers.stand_in_line(reader);
+        self.sets.waits(&reader);
+        if !reader.reads {
+            self.sets.has_none(reader.id);
         }
     }
 
@@ -465,6 +500,7 @@ impl<S: FileState> Stager<S> {
         reader: Reader,
         files: Vec<TaskId>,
         missing: Vec<TaskId>,
+        tasks: &[TaskId],
         out: &mut Vec<StagerEffect<S>>,
     ) {
         for file in &missing {
@@ -472,8 +508,10 @@ impl<S: FileState> Stager<S> {
         }
         let Reader { id, attempt, node, .. } = reader;
         let own = missing.into_iter().filter(|file| files.contains(file)).collect();
+        self.sets.let_in(&reader, tasks);
         self.readers.admit(reader, files, own);
         out.push(StagerEffect::Admitted { id, attempt, node });
+        self.readers.ask_next(node, &self.sets, out);
     }
 
     /// A reader holds nothing any more.
@@ -619,12 +657,14 @@ impl<S: FileState> Stager<S> {
     /// others, since they may need more now.
     fn begin_anew(&mut self, readers: Vec<Reader>, out: &mut Vec<StagerEffect<S>>) {
         for reader in readers {
-            if !reader.reads {
+            // Who stands first of all that are awaited answers before anybody else, and has its room until then.
+            if !reader.reads && reader.gang.is_none() {
                 self.release(reader.id, reader.node);
             }
             self.readers.stand_first(reader);
+            self.sets.waits(&reader);
             out.push(StagerEffect::NoRoom { id: reader.id, attempt: reader.attempt });
-            self.readers.ask_next(reader.node, out);
+            self.readers.ask_next(reader.node, &self.sets, out);
         }
     }
 
@@ -659,6 +699,7 @@ impl<S: FileState> Stager<S> {
             let readers = self.readers.take_waiting_for(file, to);
             for reader in &readers {
                 self.release(reader.id, to);
+                self.sets.has_none(reader.id);
             }
             let readers = readers.iter().map(|reader| (reader.id, reader.attempt)).collect();
             out.push(StagerEffect::NotBrought { file, to, from, reason, readers });
@@ -695,6 +736,7 @@ impl<S: FileState> Stager<S> {
             self.ledger.may_have(file, to, state);
         }
         self.readers.lose(node);
+        self.sets.lose(node);
         self.ledger.empty_hands(node);
         for (file, state) in kept {
             self.ledger.may_have(file, node, state);
