@@ -91,7 +91,9 @@ impl Sets {
 
     /// One has no room any more.
     pub fn has_none(&mut self, id: TaskId) {
-        self.change(|set| drop(set.inside.remove(&id)));
+        self.change(|set| {
+            set.inside.remove(&id);
+        });
     }
 
     /// One reads nothing any more, and waits for nothing.

@@ -3,6 +3,7 @@
 //! Draws, and knows nothing of what goes wrong later.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use rakuda_core::{Config, FailurePolicy, Policy};
 
@@ -119,9 +120,8 @@ impl Scenario {
             heals_ns /= 20;
         }
         draw_commands(&mut random, &mut tasks, short, wide);
-        let gfarm =
-            (!short && !shared && !joined).then(|| draw_gfarm(seed, &mut tasks, nodes as u32));
-        let gfarm = gfarm.flatten();
+        let may_be_gfarm = !short && !shared && !joined;
+        let gfarm = may_be_gfarm.then(|| draw_gfarm(seed, &mut tasks, nodes as u32)).flatten();
         if gfarm.is_some() {
             config.files_apart = true;
             // Some failures count though servers are to blame, within the limits of docs/design/reach.md.
@@ -142,14 +142,11 @@ impl Scenario {
             Some(_) => Vec::new(),
         };
         let calls = seed >= LATER_SEEDS && gangs.is_empty() && draw_calls(seed, &mut tasks);
+        let sets = if joined { &gangs[..] } else { &[] };
         Self {
             calls,
             leaders: if seed >= LATER_SEEDS { draw_leaders(seed, nodes as u64) } else { 0 },
-            room_bytes: room_bytes(
-                &tasks,
-                joined.then_some(&gangs),
-                if tight || joined { seed % 4 } else { 100 },
-            ),
+            room_bytes: room_bytes(&tasks, sets, if tight || joined { seed % 4 } else { 100 }),
             gangs,
             joined,
             cores,
@@ -189,18 +186,17 @@ pub(crate) fn bytes_of(file: u32) -> u64 {
     1 + u64::from(file % 3)
 }
 
-/// Enough for all that any one task reads, or those that streams join, and a little more.
-fn room_bytes(tasks: &[TaskPlan], sets: Option<&[(Vec<u32>, bool)]>, more: u64) -> u64 {
-    let needed = |of: &mut dyn Iterator<Item = &TaskPlan>| {
-        let files: BTreeSet<u32> = of.flat_map(|plan| plan.inputs.iter().copied()).collect();
-        files.into_iter().map(bytes_of).sum::<u64>()
-    };
-    let of_tasks = tasks.iter().map(|plan| needed(&mut std::iter::once(plan)));
-    let of_sets = sets
-        .into_iter()
-        .flatten()
-        .map(|(set, _)| needed(&mut set.iter().map(|task| &tasks[*task as usize])));
-    of_tasks.chain(of_sets).max().unwrap_or(0) + more
+/// Enough for all that any one task reads, or one of these sets, and a little more.
+fn room_bytes(tasks: &[TaskPlan], sets: &[(Vec<u32>, bool)], more: u64) -> u64 {
+    let of_tasks = tasks.iter().map(|plan| bytes_read(iter::once(plan)));
+    let of_sets = sets.iter().map(|(set, _)| set.iter().map(|task| &tasks[*task as usize]));
+    of_tasks.chain(of_sets.map(bytes_read)).max().unwrap_or(0) + more
+}
+
+/// What the inputs of tasks take, each of them once.
+fn bytes_read<'a>(plans: impl Iterator<Item = &'a TaskPlan>) -> u64 {
+    let files: BTreeSet<u32> = plans.flat_map(|plan| plan.inputs.iter().copied()).collect();
+    files.into_iter().map(bytes_of).sum()
 }
 
 /// In the time in which things go wrong; one of two users is impatient.
