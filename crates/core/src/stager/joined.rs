@@ -194,13 +194,12 @@ impl World {
             self.ids(Phase::Idle).into_iter().filter(|id| self.tasks[id].0.asks).collect();
         let (begun, done) = (self.ids(Phase::Begun), self.done());
         match (what % 6, nth(&idle), nth(&begun), nth(&done)) {
-            (0, Some(id), ..) => self.ask(id),
             (1, _, _, Some(id)) => self.end(id, Phase::Ended),
-            (2, _, Some(id), _) => self.ask(id),
+            (0, Some(id), ..) | (2, _, Some(id), _) => self.ask(id),
             (3, _, Some(id), _) if self.troubles > 0 => {
                 self.troubles -= 1;
                 match self.tasks[&id].0.set {
-                    Some(set) if pick % 2 == 0 => self.break_set(set),
+                    Some(set) if pick.is_multiple_of(2) => self.break_set(set),
                     _ => self.lose(self.tasks[&id].0.node),
                 }
             }
