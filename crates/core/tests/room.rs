@@ -228,8 +228,8 @@ impl World {
 
     fn want_inputs(&mut self, id: TaskId) {
         let (files, reads) = (self.tasks[&id.0].inputs.clone(), self.runs_command(id));
-        let (attempt, node, beside) = (1, NODE, Vec::new());
-        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
+        let (attempt, node, beside, joined) = (1, NODE, Vec::new(), None);
+        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside, joined });
     }
 
     fn runs_command(&self, id: TaskId) -> bool {

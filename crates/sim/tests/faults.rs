@@ -24,6 +24,9 @@ const FOUND_LATE: [u64; 2] = [301_002_059, 301_005_917];
 /// From here on actions invoke tasks, and leaders die.
 const LATER: u64 = 1_000_000_000;
 
+/// From here on streams join tasks, and nodes have little room for what they read.
+const JOINED: u64 = 2_000_000_000;
+
 /// A core went to a prepared command that a caller had lent to another one.
 const LENT_TWICE: [u64; 2] = [1_000_000_222, 1_000_000_897];
 
@@ -113,6 +116,17 @@ fn seeds_finish_in_which_actions_invoke_tasks_and_leaders_die() {
     ];
     for what in seen {
         assert!(swarm.counts.get(what).is_some_and(|count| *count > 0), "no {what}");
+    }
+}
+
+#[test]
+fn seeds_finish_in_which_streams_join_tasks() {
+    let swarm = swarm(JOINED..JOINED + 100);
+    assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
+    assert_eq!((swarm.finished, swarm.twice), (100, 10));
+    let seen = ["commands that wait for others of their set", "attempts without room"];
+    for what in seen {
+        assert!(swarm.counts.get(what).is_some_and(|count| *count > 100), "little of {what}");
     }
 }
 

@@ -399,6 +399,11 @@ impl<S: FileState> Ledger<S> {
         cache.unpin(&pinned)
     }
 
+    /// Whether a task was let in on a node, though it may read nothing.
+    pub(super) fn is_reader(&self, id: TaskId, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|cache| cache.readers.contains_key(&id))
+    }
+
     /// What a task reads on a node.
     pub(super) fn pinned_by(&self, reader: TaskId, node: NodeId) -> &[TaskId] {
         let cache = self.nodes.get(&node);

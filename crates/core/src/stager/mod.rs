@@ -5,7 +5,8 @@
 //! are brought there. A file comes from the node with the least to do that has it; from the next
 //! one, if that fails ([`transfers`]). Where no source is left, the nodes concerned are asked for
 //! life before those who wait are told: if one of them is lost, that is the reason
-//! ([`suspicions`]). Attempts that find no room stand in line for it ([`readers`]).
+//! ([`suspicions`]). Attempts that find no room stand in line for it ([`readers`]); those that
+//! streams join come before others once the first of them has some ([`sets`]).
 //! `docs/design/staging.md` tells the states.
 //!
 //! Pure: the shell moves and removes files, asks nodes, and says what came of it. Names, paths and
@@ -13,6 +14,9 @@
 
 mod earlier;
 mod homeward;
+mod input;
+#[cfg(test)]
+mod joined;
 mod ledger;
 mod readers;
 mod requested;
@@ -20,257 +24,28 @@ mod requested;
 mod sample;
 #[cfg(test)]
 mod seeds;
+mod sets;
 mod suspicions;
 #[cfg(test)]
 mod tests;
 mod transfers;
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use earlier::{Answer, Counting, Earlier, Expected, Found, HOLDINGS_LIMIT_NS, Known};
 pub use homeward::{Coming, Homeward};
+pub use input::{MoveFailure, StagerEffect, StagerInput};
 pub use ledger::{FileState, Ledger};
 pub use requested::{HomeRules, MadeTarget};
+pub use sets::JoinedSet;
 
 use crate::ids::{NodeId, TaskId};
 use crate::task::TaskState;
 use ledger::Admission;
 use readers::{Reader, Readers};
+use sets::Sets;
 use suspicions::{Suspicion, Suspicions};
 use transfers::{Ended, Stopped, Transfers};
-
-/// What happened outside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StagerInput<S> {
-    /// An attempt is about to start a command: these are to be on its node.
-    InputsWanted {
-        /// Whose.
-        id: TaskId,
-        /// Its number.
-        attempt: u32,
-        /// Where.
-        node: NodeId,
-        /// What is read. Files of which no state is known are passed over.
-        files: Vec<TaskId>,
-        /// Another command of the attempt runs: what it reads stays until there is room for these, too.
-        reads: bool,
-        /// What tasks there read that do not end before this one has begun, since streams join them: all are let in
-        /// together or not at all. The attempt does not wait for these files.
-        beside: Vec<TaskId>,
-    },
-    /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
-    OwnFilesSent {
-        /// Whose.
-        id: TaskId,
-        /// How many.
-        count: u32,
-    },
-    /// One of them is there.
-    OwnFileThere {
-        /// Whose.
-        id: TaskId,
-        /// The number of the attempt.
-        attempt: u32,
-    },
-    /// No other command of an attempt runs any more.
-    ReadsNoMore {
-        /// Whose.
-        id: TaskId,
-        /// Where it was.
-        node: NodeId,
-    },
-    /// An attempt reads nothing any more, and waits for nothing.
-    Released {
-        /// Whose.
-        id: TaskId,
-        /// Where it was.
-        node: NodeId,
-    },
-    /// A file is to come home.
-    WantedHome {
-        /// Whose.
-        file: TaskId,
-    },
-    /// It need not come any more.
-    UnwantedHome {
-        /// Whose.
-        file: TaskId,
-    },
-    /// A transfer has ended.
-    Moved {
-        /// Which, as `Move` said.
-        transfer: u32,
-        /// What came of it.
-        result: Result<(), MoveFailure>,
-    },
-    /// Copies have been removed, or cannot be.
-    Removed {
-        /// Which, as `Remove` said.
-        removal: u32,
-    },
-    /// A file was made, or found, in this state, and stays there.
-    Settled {
-        /// Whose.
-        file: TaskId,
-        /// Where.
-        node: NodeId,
-        /// The state that counts from now on.
-        state: S,
-    },
-    /// A node is gone. Nothing is begun before `LossTold`.
-    NodeLost {
-        /// Which.
-        id: NodeId,
-    },
-    /// All others have been told of the loss of a node.
-    LossTold {
-        /// Which.
-        id: NodeId,
-    },
-    /// A node that was lost is not waited for: what lay there is made again, and must not be there twice.
-    NodeGivenUp {
-        /// Which.
-        id: NodeId,
-    },
-    /// A node has answered what it was asked after `AskForLife`.
-    Alive {
-        /// Which.
-        id: NodeId,
-    },
-}
-
-/// Why a file was not moved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MoveFailure {
-    /// Another source may do better.
-    pub at_source: bool,
-    /// For users: what failed, after "failed to".
-    pub reason: String,
-}
-
-/// What the shell is to do, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StagerEffect<S> {
-    /// Send what the attempt has written itself, and answer `OwnFilesSent` before all else.
-    Admitted {
-        /// Whose.
-        id: TaskId,
-        /// Its number.
-        attempt: u32,
-        /// Where to.
-        node: NodeId,
-    },
-    /// There is no room yet for what an attempt reads. `AskAgain` follows.
-    NoRoom {
-        /// Whose.
-        id: TaskId,
-        /// Its number.
-        attempt: u32,
-    },
-    /// All that an attempt reads is on its node.
-    InputsThere {
-        /// Whose.
-        id: TaskId,
-        /// Its number.
-        attempt: u32,
-    },
-    /// What an attempt reads is more than there may be on its node.
-    TooLarge {
-        /// Whose.
-        id: TaskId,
-        /// Its number.
-        attempt: u32,
-        /// Where.
-        node: NodeId,
-        /// What its inputs take together.
-        needed_bytes: u64,
-        /// What there may be.
-        limit_bytes: u64,
-    },
-    /// There may be room for an attempt: say once more what it wants, or that it is released.
-    AskAgain {
-        /// Whose.
-        id: TaskId,
-        /// Its number.
-        attempt: u32,
-        /// Where.
-        node: NodeId,
-    },
-    /// Move a file with all that goes with it, and answer `Moved`.
-    Move {
-        /// The number of the transfer.
-        transfer: u32,
-        /// Whose.
-        file: TaskId,
-        /// What it has to be.
-        state: S,
-        /// The source.
-        from: NodeId,
-        /// The destination.
-        to: NodeId,
-    },
-    /// Stop that; nothing is to be answered.
-    Cancel {
-        /// Which.
-        transfer: u32,
-    },
-    /// Remove copies, and answer `Removed`. Nothing is brought there meanwhile.
-    Remove {
-        /// The number of the removal.
-        removal: u32,
-        /// Where.
-        node: NodeId,
-        /// Which, each in its state.
-        files: Vec<(TaskId, S)>,
-        /// They counted until now: where they are is to be told.
-        counted: bool,
-    },
-    /// Remove nothing any more: the node is lost, and what is brought there when it is back must
-    /// stay. Nothing is to be answered.
-    StopRemoval {
-        /// Which.
-        removal: u32,
-    },
-    /// A transfer has ended well.
-    Arrived {
-        /// Its number.
-        transfer: u32,
-        /// Whose file.
-        file: TaskId,
-        /// The source.
-        from: NodeId,
-        /// The destination.
-        to: NodeId,
-        /// What was moved.
-        moved: S,
-        /// The node has what counts.
-        counts: bool,
-    },
-    /// A file is at home, as was wanted.
-    CameHome {
-        /// Whose.
-        file: TaskId,
-    },
-    /// Ask a node for an answer, whatever it says: `Alive`, or `NodeLost` and `LossTold`.
-    AskForLife {
-        /// Which.
-        node: NodeId,
-    },
-    /// A file cannot be brought: those that wait for it do so no more.
-    NotBrought {
-        /// Whose.
-        file: TaskId,
-        /// Where to.
-        to: NodeId,
-        /// From where it could not be brought.
-        from: Vec<NodeId>,
-        /// The last reason.
-        reason: String,
-        /// Who has waited, with the numbers of the attempts.
-        readers: Vec<(TaskId, u32)>,
-    },
-}
 
 /// See the file's head.
 #[derive(Debug)]
@@ -280,6 +55,7 @@ pub struct Stager<S> {
     ledger: Ledger<S>,
     transfers: Transfers<S>,
     readers: Readers,
+    sets: Sets,
     suspicions: Suspicions,
     /// Nodes that were lost, while not all others know: nothing is begun.
     losing: u32,
@@ -293,6 +69,7 @@ impl<S: FileState> Stager<S> {
             ledger: Ledger::default(),
             transfers: Transfers::new(home),
             readers: Readers::default(),
+            sets: Sets::default(),
             suspicions: Suspicions::default(),
             losing: 0,
         }
@@ -358,8 +135,10 @@ impl<S: FileState> Stager<S> {
         out: &mut Vec<StagerEffect<S>>,
     ) {
         match input {
-            StagerInput::InputsWanted { id, attempt, node, files, reads, beside } => {
-                self.want(Reader { id, attempt, node, reads }, files, beside, out);
+            StagerInput::InputsWanted { id, attempt, node, files, reads, beside, joined } => {
+                let (gang, tasks) = joined.map(|set| (set.gang, set.tasks)).unzip();
+                let reader = Reader { id, attempt, node, reads, gang };
+                self.want(reader, files, beside, &tasks.unwrap_or_default(), out);
             }
             StagerInput::OwnFilesSent { id, count } => {
                 self.readers.own_files(id, count);
@@ -372,13 +151,15 @@ impl<S: FileState> Stager<S> {
             StagerInput::ReadsNoMore { id, node } => {
                 if self.readers.is_in_line(id, node) {
                     self.release(id, node);
+                    self.sets.has_none(id);
                 }
                 self.readers.reads_no_more(id, node);
             }
             StagerInput::Released { id, node } => {
                 self.readers.forget(id, node);
                 self.release(id, node);
-                self.readers.ask_next(node, out);
+                self.sets.leaves(id);
+                self.readers.ask_next(node, &self.sets, out);
             }
             StagerInput::WantedHome { file } => self.transfers.want(file, self.home, &self.ledger),
             StagerInput::UnwantedHome { file } => {
@@ -404,9 +185,10 @@ impl<S: FileState> Stager<S> {
             self.remove_strays(&is_there, out);
             self.start(&is_there, out);
         }
+        let has_changed = self.sets.take_changed();
         for node in self.readers.nodes_in_line() {
-            if self.ledger.take_more_room(node) {
-                self.readers.ask_next(node, out);
+            if self.ledger.take_more_room(node) || has_changed {
+                self.readers.ask_next(node, &self.sets, out);
             }
         }
     }
@@ -416,14 +198,23 @@ impl<S: FileState> Stager<S> {
         reader: Reader,
         mut files: Vec<TaskId>,
         beside: Vec<TaskId>,
+        tasks: &[TaskId],
         out: &mut Vec<StagerEffect<S>>,
     ) {
-        let Reader { id, attempt, node, reads } = reader;
+        let Reader { id, attempt, node, reads, gang } = reader;
         files.retain(|file| self.ledger.state(*file).is_some());
+        self.sets.asks(&reader);
+        let is_new = !self.ledger.is_reader(id, node);
+        if self.sets.holds_back(&reader) || is_new && self.readers.is_preceded(id, node, &self.sets)
+        {
+            self.readers.stand_in_line(reader);
+            out.push(StagerEffect::NoRoom { id, attempt });
+            return;
+        }
         if node == self.home {
             let missing = files.iter().filter(|file| !self.ledger.is_home(**file, node));
             let missing = missing.copied().collect();
-            return self.admitted(reader, files, missing, out);
+            return self.admitted(reader, files, missing, tasks, out);
         }
         if reads {
             files.extend(self.ledger.pinned_by(id, node));
@@ -435,28 +226,39 @@ impl<S: FileState> Stager<S> {
         files.dedup();
         let mut all = files.clone();
         all.extend(beside.into_iter().filter(|file| self.ledger.state(*file).is_some()));
+        // They hold that until this one has begun.
+        all.extend(self.sets.inside(gang, node).flat_map(|peer| self.ledger.pinned_by(peer, node)));
         all.sort_unstable();
         all.dedup();
         match self.ledger.admit(node, id, &all) {
             Admission::Granted { missing, evicted, needless } => {
                 self.give_up(&needless, node);
                 self.remove(node, evicted, out);
-                self.admitted(reader, files, missing, out);
-                self.readers.ask_next(node, out);
+                self.admitted(reader, files, missing, tasks, out);
             }
             Admission::Wait => {
                 if !self.readers.has_line(node) {
                     // What came free before has been looked at.
                     self.ledger.take_more_room(node);
                 }
-                self.readers.stand_in_line(reader);
+                self.stand_in_line(reader);
                 out.push(StagerEffect::NoRoom { id, attempt });
             }
             Admission::TooLarge { needed_bytes, limit_bytes } => {
                 self.readers.forget(id, node);
+                self.sets.leaves(id);
                 out.push(StagerEffect::TooLarge { id, attempt, node, needed_bytes, limit_bytes });
-                self.readers.ask_next(node, out);
+                self.readers.ask_next(node, &self.sets, out);
             }
+        }
+    }
+
+    /// There is no room for one.
+    fn stand_in_line(&mut self, reader: Reader) {
+        self.readers.stand_in_line(reader);
+        self.sets.waits(&reader);
+        if !reader.reads {
+            self.sets.has_none(reader.id);
         }
     }
 
@@ -465,6 +267,7 @@ impl<S: FileState> Stager<S> {
         reader: Reader,
         files: Vec<TaskId>,
         missing: Vec<TaskId>,
+        tasks: &[TaskId],
         out: &mut Vec<StagerEffect<S>>,
     ) {
         for file in &missing {
@@ -472,8 +275,10 @@ impl<S: FileState> Stager<S> {
         }
         let Reader { id, attempt, node, .. } = reader;
         let own = missing.into_iter().filter(|file| files.contains(file)).collect();
+        self.sets.let_in(&reader, tasks);
         self.readers.admit(reader, files, own);
         out.push(StagerEffect::Admitted { id, attempt, node });
+        self.readers.ask_next(node, &self.sets, out);
     }
 
     /// A reader holds nothing any more.
@@ -619,12 +424,14 @@ impl<S: FileState> Stager<S> {
     /// others, since they may need more now.
     fn begin_anew(&mut self, readers: Vec<Reader>, out: &mut Vec<StagerEffect<S>>) {
         for reader in readers {
-            if !reader.reads {
+            // Who stands first of all that are awaited answers before anybody else, and has its room until then.
+            if !reader.reads && reader.gang.is_none() {
                 self.release(reader.id, reader.node);
             }
             self.readers.stand_first(reader);
+            self.sets.waits(&reader);
             out.push(StagerEffect::NoRoom { id: reader.id, attempt: reader.attempt });
-            self.readers.ask_next(reader.node, out);
+            self.readers.ask_next(reader.node, &self.sets, out);
         }
     }
 
@@ -659,6 +466,7 @@ impl<S: FileState> Stager<S> {
             let readers = self.readers.take_waiting_for(file, to);
             for reader in &readers {
                 self.release(reader.id, to);
+                self.sets.has_none(reader.id);
             }
             let readers = readers.iter().map(|reader| (reader.id, reader.attempt)).collect();
             out.push(StagerEffect::NotBrought { file, to, from, reason, readers });
@@ -695,6 +503,7 @@ impl<S: FileState> Stager<S> {
             self.ledger.may_have(file, to, state);
         }
         self.readers.lose(node);
+        self.sets.lose(node);
         self.ledger.empty_hands(node);
         for (file, state) in kept {
             self.ledger.may_have(file, node, state);

@@ -5,7 +5,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::StagerEffect;
-use crate::ids::{NodeId, TaskId};
+use super::sets::Sets;
+use crate::ids::{GangId, NodeId, TaskId};
 
 /// An attempt and its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(super) struct Reader {
     pub node: NodeId,
     /// Another command of it runs.
     pub reads: bool,
+    /// Streams join it to others of this gang.
+    pub gang: Option<GangId>,
 }
 
 #[derive(Debug)]
@@ -39,8 +42,8 @@ pub(super) struct Readers {
 #[derive(Debug, Default)]
 struct RoomQueue {
     readers: VecDeque<Reader>,
-    /// The first one has been asked, and has not answered.
-    is_asked: bool,
+    /// Who has been asked last, and has not answered.
+    asked: Option<TaskId>,
 }
 
 impl Readers {
@@ -121,9 +124,7 @@ impl Readers {
             Some(same) => *same = reader,
             None => line.readers.push_back(reader),
         }
-        if line.readers.front().is_some_and(|first| first.id == reader.id) {
-            line.is_asked = false;
-        }
+        line.asked = line.asked.filter(|asked| *asked != reader.id);
     }
 
     /// An attempt stands before all others.
@@ -131,7 +132,6 @@ impl Readers {
         self.leave_line(reader.id, reader.node);
         let line = self.lines.entry(reader.node).or_default();
         line.readers.push_front(reader);
-        line.is_asked = false;
     }
 
     /// Nodes on which attempts wait for room.
@@ -169,20 +169,31 @@ impl Readers {
 
     fn leave_line(&mut self, id: TaskId, node: NodeId) {
         let Some(line) = self.lines.get_mut(&node) else { return };
-        if line.readers.front().is_some_and(|first| first.id == id) {
-            line.is_asked = false;
-        }
+        line.asked = line.asked.filter(|asked| *asked != id);
         line.readers.retain(|reader| reader.id != id);
         if line.readers.is_empty() {
             self.lines.remove(&node);
         }
     }
 
-    /// Something may have changed for the first one in line.
-    pub fn ask_next<S>(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
-        let Some(line) = self.lines.get_mut(&node).filter(|line| !line.is_asked) else { return };
-        if let Some(Reader { id, attempt, node, .. }) = line.readers.front().copied() {
-            line.is_asked = true;
+    /// Whether one stands in line on a node that comes before this one, wherever that stands.
+    pub fn is_preceded(&self, id: TaskId, node: NodeId, sets: &Sets) -> bool {
+        let line = self.lines.get(&node).filter(|_| sets.is_any_awaited() && !sets.is_awaited(id));
+        line.is_some_and(|line| line.readers.iter().any(|reader| sets.is_awaited(reader.id)))
+    }
+
+    /// Something may have changed for the next one: the first in line of a set that has begun to be let in, else the
+    /// first that is not held back.
+    pub fn ask_next<S>(&mut self, node: NodeId, sets: &Sets, out: &mut Vec<StagerEffect<S>>) {
+        let Some(line) = self.lines.get_mut(&node) else { return };
+        let mut readers = line.readers.iter();
+        let awaited = || line.readers.iter().find(|reader| sets.is_awaited(reader.id));
+        let first = sets.is_any_awaited().then(awaited).flatten();
+        let next = first.or_else(|| readers.find(|reader| !sets.holds_back(reader)));
+        if let Some(Reader { id, attempt, node, .. }) = next.copied()
+            && line.asked != Some(id)
+        {
+            line.asked = Some(id);
             out.push(StagerEffect::AskAgain { id, attempt, node });
         }
     }

@@ -153,6 +153,7 @@ impl World {
                             files,
                             reads,
                             beside,
+                            joined: None,
                         });
                     }
                     None => self.handle(StagerInput::Released { id, node }),
@@ -250,8 +251,10 @@ impl World {
         let reads = before.is_some();
         let task = Task { node, files: files.clone(), own: 0, since, waits: true, reads: before };
         self.tasks.insert(id, task);
-        let beside = read_beside(id);
-        self.handle(StagerInput::InputsWanted { id, attempt: 1, node, files, reads, beside });
+        let (beside, joined) = (read_beside(id), None);
+        let wanted =
+            StagerInput::InputsWanted { id, attempt: 1, node, files, reads, beside, joined };
+        self.handle(wanted);
     }
 
     fn lose(&mut self, id: NodeId) {

@@ -6,6 +6,7 @@ use super::sample::State;
 use super::*;
 use crate::event::Settled;
 use crate::fact::Places;
+use crate::ids::GangId;
 
 const HOME: NodeId = NodeId(0);
 const NODE: NodeId = NodeId(1);
@@ -60,9 +61,37 @@ impl Bed {
     fn wants_beside(&mut self, id: u32, files: &[u32], reads: bool, beside: &[u32]) -> Vec<Effect> {
         let tasks = |ids: &[u32]| ids.iter().map(|id| TaskId(*id)).collect();
         let (id, files, beside) = (TaskId(id), tasks(files), tasks(beside));
-        let wanted = StagerInput::InputsWanted { id, attempt: 1, node: NODE, files, reads, beside };
-        let mut out = self.tell(wanted);
-        if out.contains(&Effect::Admitted { id, attempt: 1, node: NODE }) {
+        self.ask(id, NODE, files, reads, beside, None)
+    }
+
+    /// A command of a task wants these. Streams join tasks 10 to 19, 20 to 29 and so on; of its set `set` have not
+    /// ended.
+    fn wants_of(&mut self, set: &[u32], id: u32, node: NodeId, files: &[u32]) -> Vec<Effect> {
+        let tasks = |ids: &[u32]| ids.iter().map(|id| TaskId(*id)).collect();
+        let joined = JoinedSet { gang: GangId(id / 10), tasks: tasks(set) };
+        self.ask(TaskId(id), node, tasks(files), false, Vec::new(), Some(joined))
+    }
+
+    fn ask(
+        &mut self,
+        id: TaskId,
+        node: NodeId,
+        files: Vec<TaskId>,
+        reads: bool,
+        beside: Vec<TaskId>,
+        joined: Option<JoinedSet>,
+    ) -> Vec<Effect> {
+        let attempt = 1;
+        let mut out = self.tell(StagerInput::InputsWanted {
+            id,
+            attempt,
+            node,
+            files,
+            reads,
+            beside,
+            joined,
+        });
+        if out.contains(&Effect::Admitted { id, attempt, node }) {
             out.extend(self.tell(StagerInput::OwnFilesSent { id, count: 0 }));
         }
         out
@@ -78,7 +107,11 @@ impl Bed {
     }
 
     fn released(&mut self, id: u32) -> Vec<Effect> {
-        self.tell(StagerInput::Released { id: TaskId(id), node: NODE })
+        self.released_on(NODE, id)
+    }
+
+    fn released_on(&mut self, node: NodeId, id: u32) -> Vec<Effect> {
+        self.tell(StagerInput::Released { id: TaskId(id), node })
     }
 }
 
@@ -96,7 +129,26 @@ fn there(id: u32) -> Effect {
 }
 
 fn ask_again(id: u32) -> Effect {
-    Effect::AskAgain { id: TaskId(id), attempt: 1, node: NODE }
+    ask_again_on(NODE, id)
+}
+
+fn ask_again_on(node: NodeId, id: u32) -> Effect {
+    Effect::AskAgain { id: TaskId(id), attempt: 1, node }
+}
+
+fn is_let_in(effects: &[Effect], id: u32) -> bool {
+    effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::Admitted { id: TaskId(own), .. } if *own == id))
+}
+
+/// Those that are asked, in order.
+fn asked(effects: &[Effect]) -> Vec<u32> {
+    let asked = effects.iter().filter_map(|effect| match effect {
+        Effect::AskAgain { id, .. } => Some(id.0),
+        _ => None,
+    });
+    asked.collect()
 }
 
 fn no_room(id: u32) -> Effect {
@@ -163,6 +215,143 @@ fn what_does_not_fit_beside_what_others_read_at_the_same_time_is_too_large() {
     let (needed_bytes, limit_bytes) = (60, 50);
     let too_large = Effect::TooLarge { id, attempt, node, needed_bytes, limit_bytes };
     assert_eq!(wanted, [too_large]);
+}
+
+#[test]
+fn a_set_of_which_nobody_is_in_waits_until_all_of_another_one_are() {
+    let mut bed = Bed::new();
+    let (one, two) = ([10, 11], [20, 21]);
+    assert!(is_let_in(&bed.wants_of(&one, 10, NODE, &[0, 1]), 10));
+    assert_eq!(bed.wants_of(&two, 21, OTHER, &[2, 3]), [no_room(21)], "there is room, but for 11");
+    assert_eq!(bed.wants_of(&two, 20, NODE, &[2, 3]), [no_room(20)]);
+    let last = bed.wants_of(&one, 11, OTHER, &[0, 1]);
+    assert!(is_let_in(&last, 11));
+    assert_eq!(asked(&last), [21, 20], "their turn may have come");
+    assert_eq!(bed.wants_of(&two, 21, OTHER, &[2, 3]), [no_room(21)]);
+    assert_eq!(bed.wants_of(&two, 20, NODE, &[2, 3]), [no_room(20)]);
+    for transfer in [1, 2, 3, 4] {
+        bed.moved(transfer);
+    }
+    assert_eq!(bed.released(10), [ask_again(20)]);
+    let first = bed.wants_of(&two, 20, NODE, &[2, 3]);
+    assert!(is_let_in(&first, 20));
+    assert_eq!(asked(&first), [21]);
+    assert_eq!(bed.wants_of(&two, 21, OTHER, &[2, 3]), [no_room(21)], "11 still reads");
+    assert_eq!(bed.released_on(OTHER, 11), [ask_again_on(OTHER, 21)]);
+    assert!(is_let_in(&bed.wants_of(&two, 21, OTHER, &[2, 3]), 21));
+}
+
+#[test]
+fn a_task_of_a_set_comes_before_one_that_stood_in_line_sooner() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants(30, &[3], false), 30));
+    assert!(is_let_in(&bed.wants(31, &[4], false), 31));
+    let set = [10, 11];
+    assert_eq!(bed.wants(32, &[1, 2], false), [no_room(32)]);
+    assert_eq!(bed.wants_of(&set, 11, NODE, &[1]), [no_room(11)]);
+    bed.moved(1);
+    bed.moved(2);
+    assert_eq!(bed.released(30), [ask_again(32)]);
+    assert_eq!(bed.wants(32, &[1, 2], false), [no_room(32)], "31 still reads");
+    let first = bed.wants_of(&set, 10, NODE, &[0]);
+    assert!(is_let_in(&first, 10), "it fits");
+    assert_eq!(asked(&first), [11], "who waits for it is let in before 32");
+    assert_eq!(bed.wants(33, &[0], false), [no_room(33)], "there is room, but for 11");
+    assert_eq!(bed.wants_of(&set, 11, NODE, &[1]), [no_room(11)]);
+    assert_eq!(bed.released(31), [ask_again(11)]);
+    let last = bed.wants_of(&set, 11, NODE, &[1]);
+    assert!(is_let_in(&last, 11));
+    assert_eq!(asked(&last), [32]);
+    assert_eq!(bed.wants(32, &[1, 2], false), [no_room(32)]);
+    assert!(is_let_in(&bed.wants(34, &[0], false), 34), "as one may when 32 does not fit");
+}
+
+#[test]
+fn where_no_task_of_the_set_stands_in_line_others_are_let_in() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, OTHER, &[0]), 10));
+    assert_eq!(bed.wants_of(&[20, 21], 20, NODE, &[1]), [no_room(20)]);
+    assert!(is_let_in(&bed.wants(30, &[2], false), 30), "also before those of another set");
+    assert_eq!(bed.wants(31, &[3, 4], false), [no_room(31)]);
+    assert!(bed.moved(2).contains(&there(30)));
+    assert_eq!(bed.released(30), [ask_again(31)], "20 is held back");
+}
+
+#[test]
+fn a_task_without_inputs_is_let_in_like_its_set() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, NODE, &[]), 10));
+    assert_eq!(bed.wants_of(&[20, 21], 20, NODE, &[]), [no_room(20)], "11 is not in yet");
+    let last = bed.wants_of(&[10, 11], 11, HOME, &[]);
+    assert!(is_let_in(&last, 11), "at home, too");
+    assert_eq!(asked(&last), [20]);
+    assert!(is_let_in(&bed.wants_of(&[20, 21], 20, NODE, &[]), 20));
+}
+
+#[test]
+fn a_task_that_ends_or_waits_for_an_invocation_before_it_wants_inputs_is_not_waited_for() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11, 12], 10, NODE, &[0]), 10));
+    assert_eq!(bed.wants_of(&[20], 20, NODE, &[1]), [no_room(20)]);
+    assert_eq!(bed.released_on(OTHER, 11), []);
+    assert_eq!(bed.released_on(HOME, 12), [ask_again(20)]);
+    assert!(is_let_in(&bed.wants_of(&[20], 20, NODE, &[1]), 20));
+}
+
+#[test]
+fn a_set_whose_tasks_are_ended_lets_others_be_let_in() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, OTHER, &[0]), 10));
+    bed.wants(30, &[3, 4], false);
+    assert_eq!(bed.wants_of(&[10, 11], 11, NODE, &[0]), [no_room(11)]);
+    assert_eq!(bed.wants_of(&[20, 21], 20, OTHER, &[1]), [no_room(20)]);
+    assert_eq!(asked(&bed.released_on(OTHER, 10)), [20, 11], "11 is still to be told to end");
+    assert!(is_let_in(&bed.wants_of(&[20, 21], 20, OTHER, &[1]), 20));
+    bed.released(11);
+    assert_eq!(bed.wants_of(&[10, 11], 10, OTHER, &[0]), [no_room(10)], "once more, after 21");
+    assert!(is_let_in(&bed.wants_of(&[20, 21], 21, OTHER, &[1]), 21));
+}
+
+#[test]
+fn a_set_that_has_lost_its_node_does_not_hold_others_back() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, NODE, &[0]), 10));
+    assert_eq!(bed.wants_of(&[20, 21], 20, OTHER, &[1]), [no_room(20)]);
+    assert_eq!(asked(&bed.lose()), [20], "11 is ended, too");
+    assert!(is_let_in(&bed.wants_of(&[20, 21], 20, OTHER, &[1]), 20));
+}
+
+#[test]
+fn what_a_task_of_a_set_reads_again_is_there_for_it_whoever_waits() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, NODE, &[0, 1]), 10));
+    bed.moved(1);
+    bed.moved(2);
+    bed.wants(30, &[3], false);
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, NODE, &[0, 1]), 10), "its next command");
+    bed.wants_of(&[10, 11], 11, OTHER, &[2]);
+    let more = bed.wants_of(&[10, 11], 10, NODE, &[0, 1, 2]);
+    assert!(matches!(more[..], [Effect::TooLarge { .. }, ..]), "never: {more:?}");
+}
+
+#[test]
+fn what_changes_for_a_task_of_a_set_keeps_its_room() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, NODE, &[0, 1]), 10));
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 11, OTHER, &[2]), 11));
+    assert_eq!(bed.wants(30, &[3], false), [no_room(30)]);
+    let changed = bed.settled(0, HOME, State(2, 20));
+    assert_eq!(asked(&changed), [10]);
+    assert_eq!(bed.wants(31, &[3], false), [no_room(31)]);
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, NODE, &[0, 1]), 10));
+}
+
+#[test]
+fn those_of_a_set_that_do_not_fit_on_a_node_together_are_too_large() {
+    let mut bed = Bed::new();
+    assert!(is_let_in(&bed.wants_of(&[10, 11], 10, NODE, &[0, 1]), 10));
+    let other = bed.wants_of(&[10, 11], 11, NODE, &[1, 2]);
+    assert!(matches!(other[..], [Effect::TooLarge { needed_bytes: 60, .. }, ..]), "{other:?}");
 }
 
 #[test]

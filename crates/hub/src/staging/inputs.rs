@@ -10,8 +10,8 @@ use std::path::Path;
 use rakuda_agent::files::version_of;
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::files::{MATCHES_MAX, Search};
-use rakuda_core::stager::StagerInput;
-use rakuda_core::{NodeId, TaskId, TaskKind};
+use rakuda_core::stager::{JoinedSet, StagerInput};
+use rakuda_core::{NodeId, TaskId, TaskKind, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
 
@@ -42,8 +42,16 @@ impl Hub {
             Ok(Needs { files, folders }) => {
                 self.make_folders(node, folders);
                 let reads = self.runs_command(id);
-                let (attempt, beside) = (number, self.read_beside(id, node));
-                self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
+                let (beside, joined) = (self.read_beside(id, node), self.joined_to(id));
+                self.stage(StagerInput::InputsWanted {
+                    id,
+                    attempt: number,
+                    node,
+                    files,
+                    reads,
+                    beside,
+                    joined,
+                });
             }
             Err(why) => {
                 self.release_inputs(id, node);
@@ -72,6 +80,21 @@ impl Hub {
             *peer != id && attempt.is_some_and(|attempt: &RunningAttempt| attempt.node() == node)
         };
         gang.iter().copied().filter(acts_there).collect()
+    }
+
+    /// Tasks on all nodes that streams join to this one and that have not ended. None over spools: there a task reads
+    /// what others have left.
+    fn joined_to(&self, id: TaskId) -> Option<JoinedSet> {
+        let (opening, _) = self.streams.ends_of(id)?;
+        let scheduler = self.run.scheduler();
+        let gang = scheduler.gang_of(id)?;
+        let runs = |task: &TaskId| {
+            let is_open = self.streams.ends_of(*task).is_some_and(|(its, _)| its == opening);
+            let state = scheduler.task(*task).map(|task| task.state);
+            is_open && matches!(state, Some(TaskState::Running { .. }))
+        };
+        let tasks = gang.tasks.iter().copied().filter(runs).collect();
+        Some(JoinedSet { gang: gang.id, tasks })
     }
 
     fn runs_command(&self, id: TaskId) -> bool {

@@ -245,6 +245,13 @@ impl Chaos {
                 .is_some_and(|acts| !acts.details.resumed && (!acts.is_suspended() || frees_core))
     }
 
+    /// Whether a command may wait for others of its set, and does not hang.
+    pub(crate) fn may_wait_for_set(&self, node: u32, command: u32) -> bool {
+        let process = self.agents[node as usize].running.get(&command);
+        let goes_well = |process: &Process| process.outcome == ActionOutcome::Succeeded;
+        self.scenario.joined && process.is_some_and(goes_well)
+    }
+
     pub(crate) fn on_done(&mut self, node: u32, command: u32) {
         let process = self.agents[node as usize].running.get(&command);
         let Some(process) = process else { return };
@@ -253,6 +260,10 @@ impl Chaos {
             return self.finish(node, command, outcome, content);
         }
         let of = (process.task, process.attempt);
+        if outcome == ActionOutcome::Succeeded && self.waits_for_set(of.0, process.life) {
+            self.count("commands that wait for others of their set");
+            return self.queue.push(self.now + SECOND_NS, Happening::Done { node, command });
+        }
         if content.is_some() && self.scenario.gfarm.is_some() && !self.gfarm.answers(target) {
             let after_ns = self.fail_over_server(of, None, Some(target));
             let process = self.agent(node).running.get_mut(&command).expect("it runs");

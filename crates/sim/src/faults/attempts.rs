@@ -363,6 +363,7 @@ impl Chaos {
         if !leased {
             self.shadow(id).in_line = None;
         }
+        self.shadow(id).started = true;
         let running = Running { task, attempt: number, node, begun_ns };
         self.hub.attempts.commands.insert(command, running);
         if is_last {

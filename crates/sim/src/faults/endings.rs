@@ -11,9 +11,12 @@ use super::front::state::ToFront;
 impl Chaos {
     /// Ends what runs for too long.
     pub(crate) fn abort_late(&mut self, timeout_ns: u64) {
-        let late = |one: &&Running| self.now > one.begun_ns.saturating_add(timeout_ns);
-        let late = self.hub.attempts.commands.values().filter(late);
-        let late: BTreeSet<u32> = late.map(|one| one.task).collect();
+        let late = |(command, one): &(&u32, &Running)| {
+            let is_late = self.now > one.begun_ns.saturating_add(timeout_ns);
+            is_late && !self.may_wait_for_set(one.node, **command)
+        };
+        let late = self.hub.attempts.commands.iter().filter(late);
+        let late: BTreeSet<u32> = late.map(|(_, one)| one.task).collect();
         for task in late {
             self.count("timeouts");
             self.abort_attempt(TaskId(task));

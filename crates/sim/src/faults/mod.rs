@@ -11,7 +11,8 @@
 //!   ends; `injector`: what goes wrong
 //! - `attempts`: what the hub does for `rakuda_core::Attempts`; `results`, `endings`: how they end;
 //!   `rules`: what must hold of them
-//! - `staging`: what the hub does for `rakuda_core::stager`; `transfers`: data links and disks
+//! - `staging`: what the hub does for `rakuda_core::stager`; `sets`: what streams join; `transfers`: data links and
+//!   disks
 //! - `gfarm`: file servers and their catalogue; `reach`: what the hub does for
 //!   `rakuda_core::Reachability`; `causes`: what failures were due to, and which of them may count
 //! - `front`: actions, from the first command to the end
@@ -31,6 +32,7 @@ mod reach;
 mod results;
 mod rules;
 mod scenario;
+mod sets;
 mod staging;
 mod swarm;
 mod transfers;

@@ -2,6 +2,9 @@
 //!
 //! Draws, and knows nothing of what goes wrong later.
 
+use std::collections::BTreeSet;
+use std::iter;
+
 use rakuda_core::{Config, FailurePolicy, Policy};
 
 use crate::random::{Purpose, Random};
@@ -10,6 +13,9 @@ use crate::units::SECOND_NS;
 /// Seeds from here on draw also what was added when seeds below were named already, whose runs stay as they are:
 /// actions that invoke tasks, and leaders.
 const LATER_SEEDS: u64 = 1_000_000_000;
+
+/// Those from here on bring files to nodes with little room, and streams join most of the tasks.
+const JOINED_SEEDS: u64 = 2_000_000_000;
 
 /// A task: its file is made from the files of others.
 #[derive(Clone, Debug)]
@@ -38,6 +44,8 @@ pub(crate) struct Scenario {
     pub(crate) tasks: Vec<TaskPlan>,
     /// Tasks that begin together, and whether there may be more of them than slots.
     pub(crate) gangs: Vec<(Vec<u32>, bool)>,
+    /// Streams join the tasks of each.
+    pub(crate) joined: bool,
     /// Cores of each node.
     pub(crate) cores: Vec<u32>,
     pub(crate) config: Config,
@@ -83,7 +91,8 @@ impl Scenario {
         let mut random = Random::new(seed, Purpose::Scenario);
         let nodes = 1 + random.below(6) as usize;
         let retry = 1 + random.below(3) as u32;
-        let shared = random.below(3) == 0;
+        let joined = seed >= JOINED_SEEDS;
+        let shared = random.below(3) == 0 && !joined;
         let mut config = Config {
             policy: Policy::ALL[random.below(Policy::ALL.len() as u64) as usize],
             failure: FailurePolicy::Wait,
@@ -111,8 +120,8 @@ impl Scenario {
             heals_ns /= 20;
         }
         draw_commands(&mut random, &mut tasks, short, wide);
-        let gfarm =
-            (!short && !shared).then(|| draw_gfarm(seed, &mut tasks, nodes as u32)).flatten();
+        let may_be_gfarm = !short && !shared && !joined;
+        let gfarm = may_be_gfarm.then(|| draw_gfarm(seed, &mut tasks, nodes as u32)).flatten();
         if gfarm.is_some() {
             config.files_apart = true;
             // Some failures count though servers are to blame, within the limits of docs/design/reach.md.
@@ -127,13 +136,19 @@ impl Scenario {
         }
         let stop = seed.is_multiple_of(7).then(|| draw_stop(&mut random, heals_ns));
         // Whose fault it is that a task in Gfarm failed, `causes` holds against each for itself.
-        let gangs =
-            if gfarm.is_none() { draw_gangs(seed, &mut tasks, config.policy) } else { Vec::new() };
+        let gangs = match gfarm {
+            _ if joined => draw_sets(seed, &mut tasks),
+            None => draw_gangs(seed, &mut tasks, config.policy),
+            Some(_) => Vec::new(),
+        };
         let calls = seed >= LATER_SEEDS && gangs.is_empty() && draw_calls(seed, &mut tasks);
+        let sets = if joined { &gangs[..] } else { &[] };
         Self {
             calls,
             leaders: if seed >= LATER_SEEDS { draw_leaders(seed, nodes as u64) } else { 0 },
+            room_bytes: room_bytes(&tasks, sets, if tight || joined { seed % 4 } else { 100 }),
             gangs,
+            joined,
             cores,
             config,
             shared,
@@ -148,7 +163,6 @@ impl Scenario {
                 0
             },
             trip_ns: [0, SECOND_NS / 20, 5 * SECOND_NS][(seed % 3) as usize],
-            room_bytes: room_bytes(&tasks, if tight { seed % 4 } else { 100 }),
             tasks,
             inspects: inspects || gfarm.is_none() && !shared,
             heals_ns,
@@ -172,10 +186,17 @@ pub(crate) fn bytes_of(file: u32) -> u64 {
     1 + u64::from(file % 3)
 }
 
-/// Enough for all that any one task reads, and a little more.
-fn room_bytes(tasks: &[TaskPlan], more: u64) -> u64 {
-    let needed = |plan: &TaskPlan| plan.inputs.iter().copied().map(bytes_of).sum::<u64>();
-    tasks.iter().map(needed).max().unwrap_or(0) + more
+/// Enough for all that any one task reads, or one of these sets, and a little more.
+fn room_bytes(tasks: &[TaskPlan], sets: &[(Vec<u32>, bool)], more: u64) -> u64 {
+    let of_tasks = tasks.iter().map(|plan| bytes_read(iter::once(plan)));
+    let of_sets = sets.iter().map(|(set, _)| set.iter().map(|task| &tasks[*task as usize]));
+    of_tasks.chain(of_sets.map(bytes_read)).max().unwrap_or(0) + more
+}
+
+/// What the inputs of tasks take, each of them once.
+fn bytes_read<'a>(plans: impl Iterator<Item = &'a TaskPlan>) -> u64 {
+    let files: BTreeSet<u32> = plans.flat_map(|plan| plan.inputs.iter().copied()).collect();
+    files.into_iter().map(bytes_of).sum()
 }
 
 /// In the time in which things go wrong; one of two users is impatient.
@@ -259,16 +280,9 @@ fn draw_gangs(seed: u64, tasks: &mut [TaskPlan], policy: Policy) -> Vec<(Vec<u32
     if random.below(3) > 0 {
         return gangs;
     }
-    let mut layer = vec![0_u32; tasks.len()];
-    for id in 0..tasks.len() {
-        let below = tasks[id].inputs.iter().map(|input| layer[*input as usize] + 1);
-        layer[id] = below.max().unwrap_or(0);
-    }
-    let layers = layer.iter().copied().max().unwrap_or(0);
-    for wanted in 1..=layers {
+    for layer in layers_of(tasks) {
         let size = 2 + random.below(3) as usize;
-        let of_layer = (0..tasks.len()).filter(|id| layer[*id] == wanted && tasks[*id].has_action);
-        let members: Vec<u32> = of_layer.take(size).map(|id| id as u32).collect();
+        let members: Vec<u32> = layer.into_iter().take(size).collect();
         if members.len() < 2 || random.below(2) == 0 {
             continue;
         }
@@ -282,6 +296,38 @@ fn draw_gangs(seed: u64, tasks: &mut [TaskPlan], policy: Policy) -> Vec<(Vec<u32
         gangs.push((members, oversubscribe || slots > 1));
     }
     gangs
+}
+
+/// Tasks with actions, by how many are behind them: those of one layer never need one another.
+fn layers_of(tasks: &[TaskPlan]) -> Vec<Vec<u32>> {
+    let mut layer = vec![0_usize; tasks.len()];
+    for id in 0..tasks.len() {
+        let below = tasks[id].inputs.iter().map(|input| layer[*input as usize] + 1);
+        layer[id] = below.max().unwrap_or(0);
+    }
+    let mut layers = vec![Vec::new(); layer.iter().copied().max().unwrap_or(0)];
+    for id in (0..tasks.len()).filter(|id| layer[*id] > 0 && tasks[*id].has_action) {
+        layers[layer[id] - 1].push(id as u32);
+    }
+    layers
+}
+
+/// Most tasks, in sets of one layer that streams join. What goes wrong with one of them goes wrong for all.
+fn draw_sets(seed: u64, tasks: &mut [TaskPlan]) -> Vec<(Vec<u32>, bool)> {
+    let mut random = Random::new(seed, Purpose::Gangs);
+    let mut sets = Vec::new();
+    for layer in layers_of(tasks) {
+        let mut rest = &layer[..];
+        while rest.len() > 1 {
+            let (set, others) = rest.split_at(rest.len().min(2 + random.below(3) as usize));
+            rest = others;
+            if random.below(4) > 0 {
+                set[1..].iter().for_each(|task| tasks[*task as usize].troubles = 0);
+                sets.push((set.to_vec(), true));
+            }
+        }
+    }
+    sets
 }
 
 /// Half of the actions of half of the seeds may wait for a task: one with a smaller number, so that none waits for

@@ -143,8 +143,8 @@ impl Chaos {
         let inputs = &self.scenario.tasks[id.0 as usize].inputs;
         let files = inputs.iter().copied().map(TaskId).collect();
         let reads = self.runs_command(id);
-        let beside = Vec::new();
-        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside });
+        let (beside, joined) = (self.read_beside(id.0, node), self.joined_to(id.0));
+        self.stage(StagerInput::InputsWanted { id, attempt, node, files, reads, beside, joined });
     }
 
     fn runs_command(&self, id: TaskId) -> bool {

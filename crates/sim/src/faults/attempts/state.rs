@@ -31,6 +31,8 @@ pub(crate) struct Shadow {
     /// It failed for want of a file that was not brought; whether a data link or a disk was at fault.
     pub(crate) lacks: Option<bool>,
     pub(crate) aborted: bool,
+    /// A command of it was started.
+    pub(crate) started: bool,
     /// The front was told so.
     pub(super) told: bool,
     /// Where it stands in line: the lower, the sooner it has its lease.
