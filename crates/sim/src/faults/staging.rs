@@ -463,10 +463,17 @@ impl Chaos {
             "the failure of {task} counts, and nothing but lost nodes was in its way"
         );
         self.count("failures over data links and disks");
-        let charges = self.hub.staging.charges.entry(task).or_default();
-        *charges += 1;
-        if *charges > CHARGES_MAX {
-            self.hub.staging.limited.insert(TaskId(task));
+        // It uses up a retry of all tasks that begin together with it.
+        let gang = self.scenario.gangs.iter().find(|(members, _)| members.contains(&task));
+        let charged = gang.map_or_else(|| vec![task], |(members, _)| members.clone());
+        for task in charged.into_iter().map(TaskId) {
+            let attempt = self.hub.run.scheduler().task(task).expect("it was defined").attempt;
+            let (count, last) = self.hub.staging.charges.entry(task.0).or_default();
+            *count += u32::from(*last != attempt);
+            *last = attempt;
+            if *count > CHARGES_MAX {
+                self.hub.staging.limited.insert(task);
+            }
         }
     }
 
