@@ -241,6 +241,7 @@ impl World {
     fn make(&mut self, file: TaskId, node: NodeId, bytes: u64) {
         self.versions += 1;
         let state = State(self.versions, bytes);
+        self.late.remove(&(node, file));
         self.made.insert((node, self.versions));
         self.disks.get_mut(&node).expect("all have disks").insert(file, state);
         self.handle(StagerInput::Settled { file, node, state });

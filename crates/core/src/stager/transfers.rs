@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::ledger::{FileState, Ledger};
+use super::suspicions::GaveUp;
 use super::{MoveFailure, StagerEffect};
 use crate::ids::{NodeId, TaskId};
 
@@ -43,15 +44,6 @@ pub(super) struct Stopped<S> {
     pub moved: Vec<(TaskId, NodeId, S)>,
     /// Files that were to be removed from the node.
     pub kept: Vec<(TaskId, S)>,
-}
-
-/// A file that no source could hand out.
-#[derive(Debug)]
-pub(super) struct GaveUp {
-    /// Sources that have failed.
-    pub tried: BTreeSet<NodeId>,
-    /// The last reason, after "failed to".
-    pub reason: String,
 }
 
 /// A transfer that has ended, well or not.
