@@ -7,8 +7,10 @@
 mod folder;
 mod read;
 mod write;
+mod writes;
 
 use std::path::Path;
+use std::rc::Rc;
 
 use rakuda_link::content::{ContentError, read_message, write_message};
 use rakuda_link::hub::{Reader, Writer};
@@ -23,21 +25,31 @@ pub use folder::{
 };
 
 use crate::visibility::identity_of;
+use writes::Writes;
 
 /// Serves a data link until it ends. Must be called inside a `tokio::task::LocalSet`.
 pub async fn serve(reader: Reader, writer: Writer) {
-    let on_channel = |channel| drop(tokio::task::spawn_local(answer(channel)));
+    let writes = Rc::new(Writes::default());
+    let on_channel =
+        |channel| drop(tokio::task::spawn_local(answer_beside(channel, Rc::clone(&writes))));
     mux::accept(reader, writer, on_channel).await;
 }
 
 /// Answers the one question of a channel. What goes wrong with the channel ends the channel.
-pub async fn answer(mut channel: impl AsyncRead + AsyncWrite + Unpin) {
+pub async fn answer(channel: impl AsyncRead + AsyncWrite + Unpin) {
+    answer_beside(channel, Rc::default()).await;
+}
+
+async fn answer_beside(mut channel: impl AsyncRead + AsyncWrite + Unpin, writes: Rc<Writes>) {
     // Who has asked sees the end of the channel, and says what that means.
-    let _ = converse(&mut channel).await;
+    let _ = converse(&mut channel, &writes).await;
     let _ = tokio::io::AsyncWriteExt::shutdown(&mut channel).await;
 }
 
-async fn converse(channel: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<(), ContentError> {
+async fn converse(
+    channel: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    writes: &Writes,
+) -> Result<(), ContentError> {
     let done = match read_message(channel).await? {
         FileRequest::Look { path } => {
             let look = move || found(path.as_path());
@@ -58,6 +70,7 @@ async fn converse(channel: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result
         }
         FileRequest::Write { path, version, mode } => {
             let path = path.as_path().to_path_buf();
+            let _write = writes.begin(&path).await;
             write::take(channel, path, version, mode).await?
         }
         FileRequest::Join { socket } => {
@@ -65,6 +78,7 @@ async fn converse(channel: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result
             return joined.map_err(ContentError::Closed);
         }
         FileRequest::Remove { files } => {
+            writes.over(files.iter().map(|(path, _)| path.as_path())).await;
             let remove = move || {
                 let mut due =
                     files.iter().filter(|(path, is)| version_of(path.as_path()) == Some(*is));

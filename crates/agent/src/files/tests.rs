@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rakuda_link::content::{
     Piece, read_message, read_piece, write_end, write_message, write_piece,
@@ -10,7 +11,8 @@ use rakuda_proto::Text;
 use rakuda_proto::files::{ContentEnd, FileAnswer, FileRequest, FileVersion};
 use tokio::io::DuplexStream;
 
-use super::{FOLDERS, answer, own_folder, remove_unused, unused, version_of};
+use super::writes::Writes;
+use super::{FOLDERS, answer, answer_beside, own_folder, remove_unused, unused, version_of};
 
 struct Folder(PathBuf);
 
@@ -117,8 +119,13 @@ fn text(path: &Path) -> Text {
 
 /// A conversation with a server of its own.
 async fn asked(request: FileRequest) -> DuplexStream {
+    asked_beside(request, &Rc::default()).await
+}
+
+/// The same with one that has others.
+async fn asked_beside(request: FileRequest, writes: &Rc<Writes>) -> DuplexStream {
     let (mut here, there) = tokio::io::duplex(1 << 20);
-    tokio::task::spawn_local(answer(there));
+    tokio::task::spawn_local(answer_beside(there, Rc::clone(writes)));
     write_message(&mut here, &request).await.unwrap();
     here
 }
@@ -163,6 +170,31 @@ fn a_file_that_came_whole_is_there_with_time_and_permissions_and_can_be_read_aga
             assert_eq!(read_message::<FileAnswer>(&mut stream).await.unwrap(), FileAnswer::Done);
             assert_eq!(path.exists(), stays);
         }
+    });
+}
+
+#[test]
+fn what_is_being_written_is_removed_when_it_has_come() {
+    let folder = Folder::new("late");
+    let path = folder.0.join("file");
+    run(async {
+        let writes = Rc::default();
+        let mut writing = asked_beside(write_to(&path), &writes).await;
+        write_piece(&mut writing, CONTENT).await.unwrap();
+        while folder.names().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let remove = |path| FileRequest::Remove { files: vec![(text(path), VERSION)] };
+        let mut removing = asked_beside(remove(&path), &writes).await;
+        let mut other = asked_beside(remove(&folder.0.join("other")), &writes).await;
+        let told: FileAnswer = read_message(&mut other).await.unwrap();
+        assert_eq!(told, FileAnswer::Done, "nobody writes that");
+        let digest = *blake3::hash(CONTENT).as_bytes();
+        write_end(&mut writing, &ContentEnd::Whole { digest }).await.unwrap();
+        for stream in [&mut writing, &mut removing] {
+            assert_eq!(read_message::<FileAnswer>(stream).await.unwrap(), FileAnswer::Done);
+        }
+        assert_eq!(folder.names(), [""; 0]);
     });
 }
 

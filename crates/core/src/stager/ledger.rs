@@ -191,6 +191,11 @@ impl<S: FileState> Ledger<S> {
         self.nodes.get_mut(&node).is_some_and(|cache| mem::take(&mut cache.has_more_room))
     }
 
+    /// Somebody who stands in line on a node is to be asked again.
+    pub(super) fn note_more_room(&mut self, node: NodeId) {
+        self.nodes.entry(node).or_default().has_more_room = true;
+    }
+
     /// The state of a file that counts, if any is known.
     pub fn state(&self, id: TaskId) -> Option<&S> {
         self.files.get(&id).map(|file| &file.state)
@@ -364,9 +369,31 @@ impl<S: FileState> Ledger<S> {
     pub(super) fn may_have(&mut self, id: TaskId, node: NodeId, state: S) {
         let cache = self.nodes.entry(node).or_default();
         match cache.copies.get_mut(&id) {
-            Some(copy) if !copy.is_there => copy.in_place = Some(state),
+            Some(copy) if !copy.is_there => {
+                // The disk has one of them, and which one is not known.
+                let before = copy.in_place.replace(state.clone()).filter(|before| *before != state);
+                cache.astray.extend(before.map(|state| (id, state)));
+            }
             _ => cache.astray.push((id, state)),
         }
+    }
+
+    /// What a disk may have in place of a copy that is to come is astray: it need not wait for that.
+    pub(super) fn displace(&mut self, id: TaskId, node: NodeId) {
+        let Some(cache) = self.nodes.get_mut(&node) else { return };
+        let in_place = cache.copies.get_mut(&id).and_then(|copy| copy.in_place.take());
+        cache.astray.extend(in_place.map(|state| (id, state)));
+    }
+
+    /// Whether a node is to remove a file that counts for nothing.
+    pub(super) fn is_astray(&self, id: TaskId, node: NodeId) -> bool {
+        let mut astray = self.nodes.get(&node).into_iter().flat_map(|cache| &cache.astray);
+        astray.any(|(file, state)| *file == id && self.is_stray(id, state, node))
+    }
+
+    fn is_stray(&self, id: TaskId, state: &S, node: NodeId) -> bool {
+        // Else it was made there, or found there, in the meantime.
+        self.state(id) != Some(state) || !self.has(id, node)
     }
 
     /// Nodes whose disks may have what is astray.
@@ -379,8 +406,7 @@ impl<S: FileState> Ledger<S> {
     pub(super) fn take_strays(&mut self, node: NodeId) -> Vec<(TaskId, S)> {
         let strays = self.nodes.get_mut(&node).map(|cache| mem::take(&mut cache.astray));
         let mut strays = strays.unwrap_or_default();
-        // It was made there, or found there, in the meantime.
-        strays.retain(|(id, state)| self.state(*id) != Some(state) || !self.has(*id, node));
+        strays.retain(|(id, state)| self.is_stray(*id, state, node));
         strays
     }
 

@@ -165,10 +165,15 @@ impl<S: FileState> Stager<S> {
             StagerInput::UnwantedHome { file } => {
                 if !self.readers.is_awaited(file, self.home) {
                     self.transfers.drop_one(file, self.home, out);
+                    self.suspicions.forget(file, self.home);
                 }
             }
             StagerInput::Moved { transfer, result } => self.moved(transfer, result, &is_there, out),
-            StagerInput::Removed { removal } => self.transfers.removed(removal),
+            StagerInput::Removed { removal } => {
+                if let Some((node, files)) = self.transfers.removed(removal) {
+                    files.iter().for_each(|(file, _)| self.out_of_the_way(*file, node));
+                }
+            }
             StagerInput::Settled { file, node, state } => {
                 self.settle(file, node, state, &is_there, out);
             }
@@ -181,7 +186,7 @@ impl<S: FileState> Stager<S> {
             StagerInput::Alive { id } => self.suspicions.heard_of(id),
         }
         if self.losing == 0 {
-            self.settle_suspicions(out);
+            self.settle_suspicions(&is_there, out);
             self.remove_strays(&is_there, out);
             self.start(&is_there, out);
         }
@@ -221,6 +226,9 @@ impl<S: FileState> Stager<S> {
         } else {
             // Who waits holds nothing: else two that wait could wait for one another.
             self.release(id, node);
+            if self.has_in_the_way(id, node) {
+                return self.hold_up(reader, out);
+            }
         }
         files.sort_unstable();
         files.dedup();
@@ -236,14 +244,7 @@ impl<S: FileState> Stager<S> {
                 self.remove(node, evicted, out);
                 self.admitted(reader, files, missing, tasks, out);
             }
-            Admission::Wait => {
-                if !self.readers.has_line(node) {
-                    // What came free before has been looked at.
-                    self.ledger.take_more_room(node);
-                }
-                self.stand_in_line(reader);
-                out.push(StagerEffect::NoRoom { id, attempt });
-            }
+            Admission::Wait => self.hold_up(reader, out),
             Admission::TooLarge { needed_bytes, limit_bytes } => {
                 self.readers.forget(id, node);
                 self.sets.leaves(id);
@@ -253,7 +254,34 @@ impl<S: FileState> Stager<S> {
         }
     }
 
-    /// There is no room for one.
+    /// There is no room for an attempt yet, or something is in its way.
+    fn hold_up(&mut self, reader: Reader, out: &mut Vec<StagerEffect<S>>) {
+        if !self.readers.has_line(reader.node) {
+            // What came free before has been looked at.
+            self.ledger.take_more_room(reader.node);
+        }
+        self.stand_in_line(reader);
+        out.push(StagerEffect::NoRoom { id: reader.id, attempt: reader.attempt });
+    }
+
+    /// Whether the target of an attempt is on its way to the attempt's node, or is to be removed there, as it was
+    /// before. What comes late would replace what the attempt makes.
+    fn has_in_the_way(&mut self, id: TaskId, node: NodeId) -> bool {
+        if self.transfers.is_under_way(id, node) {
+            return true;
+        }
+        self.ledger.displace(id, node);
+        self.ledger.is_astray(id, node) || self.transfers.is_removing(id, node)
+    }
+
+    /// A file is on its way to a node, or being removed there, no more: who is to make it there may go on.
+    fn out_of_the_way(&mut self, file: TaskId, node: NodeId) {
+        if self.readers.is_in_line(file, node) {
+            self.ledger.note_more_room(node);
+        }
+    }
+
+    /// An attempt stands in line, and has no room.
     fn stand_in_line(&mut self, reader: Reader) {
         self.readers.stand_in_line(reader);
         self.sets.waits(&reader);
@@ -322,6 +350,9 @@ impl<S: FileState> Stager<S> {
         for node in self.ledger.nodes_with_strays() {
             if is_there(node) {
                 let files = self.ledger.take_strays(node);
+                if files.is_empty() {
+                    self.ledger.note_more_room(node);
+                }
                 self.begin_removal(node, files, false, out);
             }
         }
@@ -364,6 +395,7 @@ impl<S: FileState> Stager<S> {
     ) {
         // The report of one that was cancelled meanwhile is none.
         let Some(Ended { file, from, to, state }) = self.transfers.ended(transfer) else { return };
+        self.out_of_the_way(file, to);
         match result {
             Ok(()) => {
                 let counts = self.take_in(file, to, &state);
@@ -377,8 +409,7 @@ impl<S: FileState> Stager<S> {
                 let again = failure.at_source;
                 self.transfers.failed(file, from, to, failure);
                 if !again {
-                    // Another source would do no better.
-                    self.suspect(file, to, is_there, out);
+                    self.suspect(file, to, false, is_there, out);
                 }
             }
         }
@@ -435,34 +466,52 @@ impl<S: FileState> Stager<S> {
         }
     }
 
-    /// A file cannot be brought: those concerned are asked for life first.
+    /// A file cannot be brought: those concerned are asked for life first. `at_source`: another source might do
+    /// better.
     fn suspect(
         &mut self,
         file: TaskId,
         to: NodeId,
+        at_source: bool,
         is_there: impl Fn(NodeId) -> bool,
         out: &mut Vec<StagerEffect<S>>,
     ) {
-        let Some((tried, reason)) = self.transfers.give_up(file, to) else { return };
+        let Some(gave_up) = self.transfers.give_up(file, to) else { return };
         self.ledger.not_arriving(file, to);
         let holders = self.ledger.nodes_with(file);
-        let mut from: Vec<NodeId> = tried.into_iter().chain(holders).collect();
+        let mut from: Vec<NodeId> = gave_up.tried.iter().copied().chain(holders).collect();
         from.retain(|node| *node != to);
         from.sort_unstable();
         from.dedup();
         let asked = from.iter().chain([&to]).copied();
         let asked = asked.filter(|node| *node != self.home && is_there(*node)).collect();
-        let suspicion = Suspicion { file, to, from, reason, waits_for: asked };
+        let suspicion = Suspicion { file, to, from, gave_up, at_source, waits_for: asked };
         for node in &suspicion.waits_for {
             out.push(StagerEffect::AskForLife { node: *node });
         }
         self.suspicions.add(suspicion);
     }
 
-    fn settle_suspicions(&mut self, out: &mut Vec<StagerEffect<S>>) {
+    /// Those are told who wait for files that cannot be brought.
+    fn settle_suspicions(
+        &mut self,
+        is_there: &impl Fn(NodeId) -> bool,
+        out: &mut Vec<StagerEffect<S>>,
+    ) {
         let transfers = &self.transfers;
         let settled = self.suspicions.take_settled(|file, to| transfers.is_wanted(file, to));
-        for Suspicion { file, to, from, reason, .. } in settled {
+        for Suspicion { file, to, from, gave_up, at_source, .. } in settled {
+            let is_new = |node: &NodeId| {
+                let is_within_reach = *node == self.home || is_there(*node);
+                *node != to && is_within_reach && !gave_up.tried.contains(node)
+            };
+            let is_wanted = to == self.home || self.readers.is_awaited(file, to);
+            if at_source && is_wanted && self.ledger.nodes_with(file).iter().any(is_new) {
+                // It has come to another node meanwhile, or one that has it has.
+                self.transfers.want_again(file, to, gave_up, &self.ledger);
+                continue;
+            }
+            let reason = gave_up.reason;
             let readers = self.readers.take_waiting_for(file, to);
             for reader in &readers {
                 self.release(reader.id, to);
@@ -490,17 +539,19 @@ impl<S: FileState> Stager<S> {
             let Some(state) = self.ledger.state(file).cloned() else { continue };
             match self.transfers.begin(file, to, &sources, state) {
                 Ok(effect) => out.extend(effect),
-                Err(()) => self.suspect(file, to, is_there, out),
+                Err(()) => self.suspect(file, to, true, is_there, out),
             }
         }
-        self.settle_suspicions(out);
+        self.settle_suspicions(is_there, out);
     }
 
     fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) {
         self.losing += 1;
         let Stopped { moved, kept } = self.transfers.lose(node, out);
-        for (file, to, state) in moved.into_iter().filter(|(_, to, _)| *to != self.home) {
+        let home = self.home;
+        for (file, to, state) in moved.into_iter().filter(|(_, to, _)| *to != home) {
             self.ledger.may_have(file, to, state);
+            self.out_of_the_way(file, to);
         }
         self.readers.lose(node);
         self.sets.lose(node);

@@ -10,6 +10,15 @@ use alloc::vec::Vec;
 
 use crate::ids::{NodeId, TaskId};
 
+/// A file that no source could hand out.
+#[derive(Debug)]
+pub(super) struct GaveUp {
+    /// Sources that have failed.
+    pub tried: BTreeSet<NodeId>,
+    /// The last reason, after "failed to".
+    pub reason: String,
+}
+
 /// A file that was not brought to a node.
 #[derive(Debug)]
 pub(super) struct Suspicion {
@@ -17,7 +26,10 @@ pub(super) struct Suspicion {
     pub to: NodeId,
     /// From where it could not be brought.
     pub from: Vec<NodeId>,
-    pub reason: String,
+    /// Which sources failed, and why.
+    pub gave_up: GaveUp,
+    /// Another source may do better: nothing was wrong where it was to go.
+    pub at_source: bool,
     /// Nodes that have not been heard of since.
     pub waits_for: BTreeSet<NodeId>,
 }
@@ -29,6 +41,11 @@ pub(super) struct Suspicions(Vec<Suspicion>);
 impl Suspicions {
     pub fn add(&mut self, suspicion: Suspicion) {
         self.0.push(suspicion);
+    }
+
+    /// A file is not wanted there any more.
+    pub fn forget(&mut self, file: TaskId, to: NodeId) {
+        self.0.retain(|suspicion| (suspicion.file, suspicion.to) != (file, to));
     }
 
     /// A node has answered, or is lost.

@@ -394,6 +394,91 @@ fn who_lacks_a_file_is_told_when_all_concerned_have_answered() {
 }
 
 #[test]
+fn who_lacks_a_file_that_has_come_to_another_node_meanwhile_has_it_from_there() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    bed.wants(10, &[7], false);
+    bed.failed(1);
+    assert_eq!(bed.settled(7, HOME, State(1, 5)), []);
+    assert_eq!(bed.tell(StagerInput::Alive { id: NODE }), []);
+    let (file, state, from, to) = (TaskId(7), State(1, 5), HOME, NODE);
+    let begun = Effect::Move { transfer: 2, file, state, from, to };
+    assert_eq!(bed.tell(StagerInput::Alive { id: OTHER }), [begun]);
+    let asked = [NODE, OTHER].map(|node| Effect::AskForLife { node });
+    assert_eq!(bed.failed(2), asked, "the first one is not tried once more");
+    bed.tell(StagerInput::Alive { id: NODE });
+    let told = bed.tell(StagerInput::Alive { id: OTHER });
+    assert!(matches!(told[..], [Effect::NotBrought { .. }]), "{told:?}");
+}
+
+#[test]
+fn a_full_disk_is_not_tried_again_from_elsewhere() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    bed.wants(10, &[7], false);
+    let failure = MoveFailure { at_source: false, reason: "write it".into() };
+    bed.tell(StagerInput::Moved { transfer: 1, result: Err(failure) });
+    assert_eq!(bed.settled(7, HOME, State(1, 5)), []);
+    bed.tell(StagerInput::Alive { id: NODE });
+    let told = bed.tell(StagerInput::Alive { id: OTHER });
+    assert!(matches!(told[..], [Effect::NotBrought { .. }]), "{told:?}");
+}
+
+#[test]
+fn what_need_not_come_home_any_more_is_not_tried_again() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    bed.tell(StagerInput::WantedHome { file: TaskId(7) });
+    assert_eq!(bed.failed(1), [Effect::AskForLife { node: OTHER }]);
+    assert_eq!(bed.settled(7, NODE, State(1, 5)), []);
+    assert_eq!(bed.tell(StagerInput::UnwantedHome { file: TaskId(7) }), []);
+    assert_eq!(bed.tell(StagerInput::Alive { id: OTHER }), []);
+}
+
+#[test]
+fn who_has_not_got_an_older_state_any_more_is_asked_for_the_new_one() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    bed.wants(10, &[7], false);
+    assert_eq!(bed.settled(7, OTHER, State(2, 6)), [no_room(10), ask_again(10)]);
+    assert_eq!(moves(&bed.wants(10, &[7], false)), [], "the older one is still on its way");
+    assert_eq!(moves(&bed.failed(1)), [(2, 7)]);
+    assert!(bed.moved(2).contains(&there(10)));
+}
+
+#[test]
+fn what_is_made_on_a_node_waits_until_nothing_older_can_come_there() {
+    let mut bed = Bed::new();
+    let admitted = Effect::Admitted { id: TaskId(7), attempt: 1, node: NODE };
+    bed.settled(7, OTHER, State(1, 5));
+    bed.wants(10, &[7], false);
+    assert_eq!(bed.wants(7, &[0], false), [no_room(7)], "it is on its way");
+    let lost = bed.tell(StagerInput::NodeLost { id: OTHER });
+    assert_eq!(lost, [Effect::Cancel { transfer: 1 }, ask_again(7)]);
+    assert_eq!(bed.wants(7, &[0], false), [no_room(7)], "it may have come all the same");
+    assert_eq!(bed.released(10), [ask_again(7)]);
+    assert_eq!(bed.wants(7, &[0], false), [no_room(7)], "nor does it matter who waits for it");
+    let files = [(TaskId(7), State(1, 5))].into();
+    let told = bed.tell(StagerInput::LossTold { id: OTHER });
+    assert_eq!(told, [removes(1, NODE, files, false)]);
+    assert_eq!(bed.wants(7, &[0], false), [no_room(7)], "it is not removed yet");
+    let removed = bed.tell(StagerInput::Removed { removal: 1 });
+    assert_eq!(removed, [ask_again(7)]);
+    assert!(bed.wants(7, &[0], false).contains(&admitted));
+    assert_eq!(bed.wants(7, &[0], true), [admitted], "its next command goes on");
+}
+
+#[test]
+fn what_is_made_on_a_node_waits_until_what_is_on_its_way_has_come() {
+    let mut bed = Bed::new();
+    bed.settled(7, OTHER, State(1, 5));
+    bed.wants(10, &[7], false);
+    assert_eq!(bed.wants(7, &[], false), [no_room(7)]);
+    assert!(bed.moved(1).contains(&ask_again(7)));
+    assert_eq!(bed.wants(7, &[], false).len(), 2, "it is let in, and has all that it reads");
+}
+
+#[test]
 fn nobody_is_told_of_a_file_that_is_on_its_way_again() {
     let mut bed = Bed::new();
     bed.settled(7, OTHER, State(1, 5));

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::ledger::{FileState, Ledger};
+use super::suspicions::GaveUp;
 use super::{MoveFailure, StagerEffect};
 use crate::ids::{NodeId, TaskId};
 
@@ -90,6 +91,11 @@ impl<S: FileState> Transfers<S> {
         self.wanted.contains_key(&(file, to))
     }
 
+    /// Whether a file is on its way to a node.
+    pub fn is_under_way(&self, file: TaskId, to: NodeId) -> bool {
+        self.wanted.get(&(file, to)).is_some_and(|transfer| transfer.running.is_some())
+    }
+
     /// A file is to be brought to a node, unless it is on its way.
     pub fn want(&mut self, file: TaskId, to: NodeId, ledger: &Ledger<S>) {
         let Some(state) = ledger.state(file) else { return };
@@ -99,6 +105,14 @@ impl<S: FileState> Transfers<S> {
             reason: "find a node that has it".into(),
             running: None,
         });
+    }
+
+    /// What was given up is wanted again, from other sources than those that failed.
+    pub fn want_again(&mut self, file: TaskId, to: NodeId, gave_up: GaveUp, ledger: &Ledger<S>) {
+        self.want(file, to, ledger);
+        if let Some(transfer) = self.wanted.get_mut(&(file, to)) {
+            (transfer.tried, transfer.reason) = (gave_up.tried, gave_up.reason);
+        }
     }
 
     /// Those that have not begun.
@@ -130,7 +144,12 @@ impl<S: FileState> Transfers<S> {
         sources: &[NodeId],
         state: S,
     ) -> Result<Option<StagerEffect<S>>, ()> {
-        let Some(transfer) = self.wanted.get(&(file, to)) else { return Ok(None) };
+        let Some(transfer) = self.wanted.get_mut(&(file, to)) else { return Ok(None) };
+        if transfer.state != state {
+            // What could not hand out another state may have this one.
+            transfer.tried.clear();
+        }
+        let transfer = &*transfer;
         let is_left = |node: &&NodeId| **node != to && !transfer.tried.contains(node);
         let left: Vec<NodeId> = sources.iter().filter(is_left).copied().collect();
         if left.is_empty() {
@@ -175,9 +194,10 @@ impl<S: FileState> Transfers<S> {
         self.wanted.remove(&(file, to));
     }
 
-    /// What was wanted cannot be had: which sources failed, and why.
-    pub fn give_up(&mut self, file: TaskId, to: NodeId) -> Option<(BTreeSet<NodeId>, String)> {
-        self.wanted.remove(&(file, to)).map(|transfer| (transfer.tried, transfer.reason))
+    /// What was wanted cannot be had.
+    pub fn give_up(&mut self, file: TaskId, to: NodeId) -> Option<GaveUp> {
+        let Transfer { tried, reason, .. } = self.wanted.remove(&(file, to))?;
+        Some(GaveUp { tried, reason })
     }
 
     /// Nobody wants it any more; whether it is not under way.
@@ -203,8 +223,15 @@ impl<S: FileState> Transfers<S> {
         self.removal_count
     }
 
-    pub fn removed(&mut self, removal: u32) {
-        self.removals.remove(&removal);
+    /// A removal is over: where it was, and of what. Nothing, if it was stopped.
+    pub fn removed(&mut self, removal: u32) -> Option<(NodeId, Vec<(TaskId, S)>)> {
+        self.removals.remove(&removal).map(|removal| (removal.node, removal.files))
+    }
+
+    /// Whether a file is being removed from a node.
+    pub fn is_removing(&self, file: TaskId, node: NodeId) -> bool {
+        let mut on_it = self.removals.values().filter(|removal| removal.node == node);
+        on_it.any(|removal| removal.files.iter().any(|(other, _)| *other == file))
     }
 
     /// A node is gone: nothing comes to it any more, and what came from it is to come from elsewhere.

@@ -35,6 +35,7 @@ impl Chaos {
         let aborted = attempt.is_aborted();
         let lacks = attempt.details.lacks;
         let goes_on = self.hub.run.scheduler().goes_on(id);
+        let attempts = self.attempts_beside(task);
         self.event(Event::ActionEnded { id, attempt: number, outcome, run_ns: None });
         // When the run is to end, no failure waits to be looked into.
         if outcome == ActionOutcome::Failed && !aborted && !self.is_stopping() {
@@ -42,7 +43,7 @@ impl Chaos {
                 self.hub.run.scheduler().task(id).is_some_and(|task| task.uncounted == uncounted);
             self.check_cause(task, number, counts, goes_on);
             if let Some(is_fault) = lacks.filter(|_| goes_on) {
-                self.check_lack(task, is_fault, counts);
+                self.check_lack(attempts, task, is_fault, counts);
             }
         }
     }

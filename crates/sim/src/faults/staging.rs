@@ -6,6 +6,8 @@
 
 pub(crate) mod state;
 
+use std::slice;
+
 use rakuda_core::stager::{
     Answer, Coming, Found, HOLDINGS_LIMIT_NS, MadeTarget, StagerEffect, StagerInput,
 };
@@ -453,8 +455,14 @@ impl Chaos {
     }
 
     /// An attempt failed that lacked an input, or whose target did not come home: over a lost node
-    /// that uses up no retry.
-    pub(crate) fn check_lack(&mut self, task: u32, is_fault: bool, counts: bool) {
+    /// that uses up no retry. `attempts`: those that come to nothing with it.
+    pub(crate) fn check_lack(
+        &mut self,
+        attempts: Vec<(TaskId, u32)>,
+        task: u32,
+        is_fault: bool,
+        counts: bool,
+    ) {
         if !counts {
             return self.count("failures over staging that do not count");
         }
@@ -463,11 +471,23 @@ impl Chaos {
             "the failure of {task} counts, and nothing but lost nodes was in its way"
         );
         self.count("failures over data links and disks");
-        let charges = self.hub.staging.charges.entry(task).or_default();
-        *charges += 1;
-        if *charges > CHARGES_MAX {
-            self.hub.staging.limited.insert(TaskId(task));
+        for (task, attempt) in attempts {
+            let (count, last) = self.hub.staging.charges.entry(task.0).or_default();
+            *count += u32::from(*last != attempt);
+            *last = attempt;
+            if *count > CHARGES_MAX {
+                self.hub.staging.limited.insert(task);
+            }
         }
+    }
+
+    /// The tasks that begin together with one, which the failure of one charges all: each with its attempt.
+    pub(crate) fn attempts_beside(&self, task: u32) -> Vec<(TaskId, u32)> {
+        let gang = self.scenario.gangs.iter().find(|(members, _)| members.contains(&task));
+        let members = gang.map_or(slice::from_ref(&task), |(members, _)| members.as_slice());
+        let scheduler = self.hub.run.scheduler();
+        let attempt = |id| scheduler.task(id).expect("it was defined").attempt;
+        members.iter().map(|id| (TaskId(*id), attempt(TaskId(*id)))).collect()
     }
 
     /// At the end every target is at home.

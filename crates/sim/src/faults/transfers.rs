@@ -129,6 +129,10 @@ impl Chaos {
             self.count("transfers to a full disk");
             return self.fail(transfer, 0, false, true);
         }
+        if self.truth.is_received(file, to) {
+            // Two would not be written there at a time.
+            return self.try_again(transfer, PAUSE_NS);
+        }
         let content = self.truth.read(file, from);
         assert!(content.is_some(), "{file} on {from} is {version:?}, and not whole");
         let start = self.start_of(to);
@@ -136,6 +140,7 @@ impl Chaos {
         let at_most = if self.random.below(10) == 0 { 2 * SECOND_NS } else { SECOND_NS / 100 };
         let after_ns = self.within(at_most);
         let life = self.hub.life;
+        self.truth.receive(file, to);
         self.push_data(after_ns, DataHappening::Placed { life, transfer, turn, arriving });
     }
 
@@ -146,6 +151,7 @@ impl Chaos {
     /// The destination has all of a file: nobody can stop it any more but the end of its machine.
     fn on_placed(&mut self, life: u64, transfer: u32, turn: u32, arriving: Arriving) {
         let Arriving { file, version, content, to, start } = arriving;
+        self.truth.name_received(file, to);
         let is_up = self.is_home(to) || self.agents[to as usize].up;
         if is_up && self.start_of(to) == start {
             self.truth.write(file, to, content, version.modified_ns);
@@ -213,6 +219,11 @@ impl Chaos {
             return self.push_data(SECOND_NS, DataHappening::Remove { life, removal, until_ns });
         }
         if is_in_reach {
+            // What is about to get its name is removed when it has it.
+            if removal.files.iter().any(|(file, _)| self.truth.is_received(file.0, node)) {
+                self.count("removals that wait for what comes");
+                return self.push_data(PAUSE_NS, DataHappening::Remove { life, removal, until_ns });
+            }
             for (file, version) in &removal.files {
                 self.truth.remove_version(file.0, node, version.modified_ns);
             }

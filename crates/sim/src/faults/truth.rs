@@ -25,6 +25,8 @@ pub(crate) struct Truth {
     copies: BTreeMap<(u32, u32), Copy>,
     /// Processes that run: by task, the node, the attempt, and how many.
     processes: BTreeMap<u32, (u32, Attempt, u32)>,
+    /// What disks have received, and has no name yet: by file and place, how often.
+    received: BTreeMap<(u32, u32), u32>,
 }
 
 impl Truth {
@@ -35,6 +37,25 @@ impl Truth {
     /// When a file was written that is there, whole or not.
     pub(crate) fn version(&self, file: u32, place: u32) -> Option<u64> {
         self.copies.get(&(file, place)).map(|copy| copy.modified_ns)
+    }
+
+    /// A disk has all of a file, which is to get its name.
+    pub(crate) fn receive(&mut self, file: u32, place: u32) {
+        *self.received.entry((file, place)).or_default() += 1;
+    }
+
+    /// A file that was received gets its name, or went with its machine.
+    pub(crate) fn name_received(&mut self, file: u32, place: u32) {
+        let count = self.received.get_mut(&(file, place)).expect("it was received");
+        *count -= 1;
+        if *count == 0 {
+            self.received.remove(&(file, place));
+        }
+    }
+
+    /// Whether a file is about to get its name.
+    pub(crate) fn is_received(&self, file: u32, place: u32) -> bool {
+        self.received.contains_key(&(file, place))
     }
 
     /// A file is gone from one place, if it is as it was then.

@@ -115,8 +115,9 @@ pub(crate) struct HubStaging {
     pub(crate) held_until_ns: Option<u64>,
     /// Files that could not be brought there for a fault of the data links, or of a disk.
     pub(crate) tainted: BTreeSet<(u32, u32)>,
-    /// How often a task was refused inputs for such a fault, and tasks that were so too often.
-    pub(crate) charges: BTreeMap<u32, u32>,
+    /// How many attempts of a task came to nothing for such a fault, its own or one of its gang, with the last of them;
+    /// and tasks of which too many did.
+    pub(crate) charges: BTreeMap<u32, (u32, u32)>,
     pub(crate) limited: BTreeSet<TaskId>,
 }
 
