@@ -369,11 +369,7 @@ impl<S: FileState> Ledger<S> {
     pub(super) fn may_have(&mut self, id: TaskId, node: NodeId, state: S) {
         let cache = self.nodes.entry(node).or_default();
         match cache.copies.get_mut(&id) {
-            Some(copy) if !copy.is_there => {
-                // The disk has one of them, and which one is not known.
-                let before = copy.in_place.replace(state.clone()).filter(|before| *before != state);
-                cache.astray.extend(before.map(|state| (id, state)));
-            }
+            Some(copy) if !copy.is_there => copy.in_place = Some(state),
             _ => cache.astray.push((id, state)),
         }
     }
