@@ -9,6 +9,7 @@
 //! disk may hold beside that is *astray*: the node is to remove it, as it counts for nothing.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -110,8 +111,8 @@ struct Copy<S> {
     state: S,
     /// It is there; until then it has its room, and is to be brought.
     is_there: bool,
-    /// What the disk may have in its place until then.
-    in_place: Option<S>,
+    /// What the disk may have in its place until then: one of these.
+    in_place: Vec<S>,
     pins: u32,
     last_use: u64,
 }
@@ -128,7 +129,8 @@ impl<S: FileState> Cache<S> {
     fn insert(&mut self, id: TaskId, state: S, is_there: bool) {
         let before = self.take(id).filter(|_| !is_there);
         let in_place =
-            before.and_then(|copy| if copy.is_there { Some(copy.state) } else { copy.in_place });
+            before.map(|copy| if copy.is_there { vec![copy.state] } else { copy.in_place });
+        let in_place = in_place.unwrap_or_default();
         self.used_bytes += state.bytes();
         let reads = |files: &&Vec<TaskId>| files.contains(&id);
         let pins = u32::try_from(self.readers.values().filter(reads).count()).unwrap_or(u32::MAX);
@@ -138,8 +140,8 @@ impl<S: FileState> Cache<S> {
     /// A copy is none any more; what the disk has in its place is astray.
     fn remove(&mut self, id: TaskId) -> Option<Copy<S>> {
         let mut removed = self.take(id);
-        let in_place = removed.as_mut().and_then(|copy| copy.in_place.take());
-        self.astray.extend(in_place.map(|state| (id, state)));
+        let in_place = removed.as_mut().map(|copy| mem::take(&mut copy.in_place));
+        self.astray.extend(in_place.into_iter().flatten().map(|state| (id, state)));
         removed
     }
 
@@ -359,17 +361,30 @@ impl<S: FileState> Ledger<S> {
     pub(super) fn arrived(&mut self, id: TaskId, node: NodeId, state: &S) {
         let cache = self.nodes.entry(node).or_default();
         if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.state == *state) {
-            (copy.is_there, copy.in_place) = (true, None);
+            (copy.is_there, copy.in_place) = (true, Vec::new());
             cache.has_more_room |= copy.is_idle();
         }
     }
 
-    /// The disk of a node may have a file in a state that does not count as a copy: it was brought when another one
-    /// was wanted, or when nobody waited for it any more.
+    /// The disk of a node may have a file in a state that does not count as a copy: it was on its way when nobody
+    /// waited for it any more.
     pub(super) fn may_have(&mut self, id: TaskId, node: NodeId, state: S) {
         let cache = self.nodes.entry(node).or_default();
         match cache.copies.get_mut(&id) {
-            Some(copy) if !copy.is_there => copy.in_place = Some(state),
+            Some(copy) if !copy.is_there => {
+                copy.in_place.retain(|other| *other != state);
+                copy.in_place.push(state);
+            }
+            _ => cache.astray.push((id, state)),
+        }
+    }
+
+    /// The disk of a node has a file in a state that does not count as a copy: it was brought when another one was
+    /// wanted.
+    pub(super) fn has_other(&mut self, id: TaskId, node: NodeId, state: S) {
+        let cache = self.nodes.entry(node).or_default();
+        match cache.copies.get_mut(&id) {
+            Some(copy) if !copy.is_there => copy.in_place = vec![state],
             _ => cache.astray.push((id, state)),
         }
     }
@@ -377,8 +392,8 @@ impl<S: FileState> Ledger<S> {
     /// What a disk may have in place of a copy that is to come is astray: it need not wait for that.
     pub(super) fn displace(&mut self, id: TaskId, node: NodeId) {
         let Some(cache) = self.nodes.get_mut(&node) else { return };
-        let in_place = cache.copies.get_mut(&id).and_then(|copy| copy.in_place.take());
-        cache.astray.extend(in_place.map(|state| (id, state)));
+        let in_place = cache.copies.get_mut(&id).map(|copy| mem::take(&mut copy.in_place));
+        cache.astray.extend(in_place.into_iter().flatten().map(|state| (id, state)));
     }
 
     /// Whether a node is to remove a file that counts for nothing.

@@ -400,7 +400,7 @@ impl<S: FileState> Stager<S> {
             Ok(()) => {
                 let counts = self.take_in(file, to, &state);
                 if !counts && to != self.home {
-                    self.ledger.may_have(file, to, state.clone());
+                    self.ledger.has_other(file, to, state.clone());
                 }
                 out.push(StagerEffect::Arrived { transfer, file, from, to, moved: state, counts });
                 self.arrived(file, to, counts, out);

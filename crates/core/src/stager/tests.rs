@@ -539,6 +539,18 @@ fn what_may_have_come_to_a_node_when_it_was_lost_is_removed_there() {
 }
 
 #[test]
+fn what_was_to_be_replaced_on_a_node_that_was_lost_is_removed_there_too() {
+    let mut bed = Bed::new();
+    bed.wants(10, &[0], false);
+    bed.moved(1);
+    bed.settled(0, HOME, State(2, 20));
+    assert_eq!(moves(&bed.wants(11, &[0], false)), [(2, 0)]);
+    assert_eq!(bed.lose(), [Effect::Cancel { transfer: 2 }]);
+    let either = [State(1, 20), State(2, 20)].map(|state| (TaskId(0), state)).into();
+    assert_eq!(bed.released(99), [removes(1, NODE, either, false)]);
+}
+
+#[test]
 fn what_is_replaced_before_its_successor_has_come_is_removed() {
     let mut bed = Bed::new();
     bed.wants(10, &[0], false);
