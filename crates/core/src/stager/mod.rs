@@ -171,7 +171,9 @@ impl<S: FileState> Stager<S> {
             StagerInput::Moved { transfer, result } => self.moved(transfer, result, &is_there, out),
             StagerInput::Removed { removal } => {
                 if let Some((node, files)) = self.transfers.removed(removal) {
-                    files.iter().for_each(|(file, _)| self.out_of_the_way(*file, node));
+                    for (file, _) in files {
+                        self.out_of_the_way(file, node);
+                    }
                 }
             }
             StagerInput::Settled { file, node, state } => {
