@@ -26,6 +26,9 @@ const FOUND_LATE: [u64; 2] = [301_002_059, 301_005_917];
 const NOT_BROUGHT: [u64; 7] =
     [400_297_798, 400_484_530, 400_643_039, 400_367_095, 400_679_309, 400_060_343, 400_442_237];
 
+/// A host answered that no file told of any more, and was taken to be silent still.
+const HAD_ANSWERED: u64 = 500_004_322;
+
 /// From here on actions invoke tasks, and leaders die.
 const LATER: u64 = 1_000_000_000;
 
@@ -55,9 +58,9 @@ const GIVEN_BACK: u64 = 400_605_338;
 #[test]
 fn seeds_finish_whatever_dies() {
     let named = FAILED_BEFORE.into_iter().chain(FOUND_LATE).chain(NOT_BROUGHT);
-    let swarm = swarm((1..=100).chain(named).chain([WANTED_LATE, GIVEN_BACK]));
+    let swarm = swarm((1..=100).chain(named).chain([WANTED_LATE, GIVEN_BACK, HAD_ANSWERED]));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (150, 14));
+    assert_eq!((swarm.finished, swarm.twice), (151, 14));
     let seen = [
         "machines die with their disk",
         "links cut",

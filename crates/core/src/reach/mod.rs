@@ -432,7 +432,12 @@ impl Reachability {
         let (unknown, known): (Vec<_>, Vec<_>) =
             files.iter().partition(|(_, reach)| *reach == Reach::Unknown);
         let asked: BTreeSet<TaskId> = known.into_iter().map(|(id, _)| *id).collect();
-        self.unresponsive.note(|id| asked.contains(&id), silent, now.0);
+        let hands_out = |(_, reach): &(TaskId, Reach)| match reach {
+            Reach::Hosts(hosts) => hosts.clone(),
+            Reach::Nowhere | Reach::Unknown => Vec::new(),
+        };
+        let answer: BTreeSet<HostId> = files.iter().flat_map(hands_out).collect();
+        self.unresponsive.note(|id| asked.contains(&id), &answer, silent, now.0);
         for (id, _) in unknown {
             self.tell_by_another(*id, view);
         }

@@ -3,7 +3,7 @@
 //!
 //! Which they are, and whose failure may be due to that. It does not know how it is found out, nor when it is asked.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{HostId, TaskId};
 
@@ -32,25 +32,26 @@ pub(super) struct Unresponsive {
 }
 
 impl Unresponsive {
-    /// These files were asked about, and these hosts did not hand out theirs.
+    /// These files were asked about; these hosts handed some out, and these did not hand out theirs.
     pub fn note(
         &mut self,
         asked: impl Fn(TaskId) -> bool,
+        answer: &BTreeSet<HostId>,
         silent: &BTreeMap<HostId, TaskId>,
         now_ns: u64,
     ) {
         self.hosts.retain(|host, known| {
-            silent.contains_key(host)
-                || match known.file {
-                    Some(file) => !asked(file),
-                    None => now_ns.saturating_sub(known.since_ns) < UNCHARGED_NS,
-                }
+            let may_be_silent = match known.file {
+                Some(file) => !asked(file),
+                None => now_ns.saturating_sub(known.since_ns) < UNCHARGED_NS,
+            };
+            silent.contains_key(host) || may_be_silent && !answer.contains(host)
         });
         for (host, file) in silent {
             let (file, since_ns) = (Some(*file), now_ns);
             let new = || UnresponsiveHost { file, since_ns, seen_ns: now_ns };
             let known = self.hosts.entry(*host).or_insert_with(new);
-            if now_ns.saturating_sub(known.seen_ns) >= UNCHARGED_NS {
+            if known.file.is_none() || now_ns.saturating_sub(known.seen_ns) >= UNCHARGED_NS {
                 // Nobody knows how it was between.
                 known.since_ns = now_ns;
             }
@@ -103,6 +104,8 @@ mod tests {
     const ONE: TaskId = TaskId(1);
     const TWO: TaskId = TaskId(2);
 
+    const NONE: BTreeSet<HostId> = BTreeSet::new();
+
     fn silent(hosts: &[(HostId, TaskId)]) -> BTreeMap<HostId, TaskId> {
         hosts.iter().copied().collect()
     }
@@ -110,44 +113,67 @@ mod tests {
     #[test]
     fn a_host_is_silent_until_it_answers_for_its_file_or_is_not_named_for_it_any_more() {
         let mut silence = Unresponsive::default();
-        silence.note(|_| true, &silent(&[(A, ONE)]), 10);
-        silence.note(|file| file != ONE, &silent(&[]), 30);
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 10);
+        silence.note(|file| file != ONE, &NONE, &silent(&[]), 30);
         assert!(silence.is_young(40), "nobody asked it");
         assert_eq!(silence.files().collect::<Vec<_>>(), [ONE]);
-        silence.note(|_| true, &silent(&[]), 50);
+        silence.note(|_| true, &NONE, &silent(&[]), 50);
         assert!(!silence.is_young(60));
     }
 
     #[test]
     fn a_file_that_is_made_again_tells_nothing_of_its_host_any_more() {
         let mut silence = Unresponsive::default();
-        silence.note(|_| true, &silent(&[(A, ONE)]), 0);
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
         silence.replace_file(ONE, Some(TWO));
-        silence.note(|file| file == ONE, &silent(&[]), 10);
+        silence.note(|file| file == ONE, &NONE, &silent(&[]), 10);
         assert!(silence.is_young(10));
         silence.replace_file(TWO, None);
-        silence.note(|_| true, &silent(&[]), 20);
+        silence.note(|_| true, &NONE, &silent(&[]), 20);
         assert!(silence.is_young(20));
-        silence.note(|_| true, &silent(&[]), UNCHARGED_NS);
+        silence.note(|_| true, &NONE, &silent(&[]), UNCHARGED_NS);
         assert_eq!(silence.hosts.len(), 0, "it is not kept for ever");
+    }
+
+    #[test]
+    fn a_host_that_hands_out_any_file_and_keeps_none_back_answers() {
+        let mut silence = Unresponsive::default();
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
+        silence.replace_file(ONE, None);
+        silence.note(|_| true, &[A].into(), &silent(&[(A, TWO)]), 10);
+        assert!(silence.is_young(10), "not all that it has");
+        silence.replace_file(TWO, None);
+        silence.note(|_| true, &[A].into(), &silent(&[]), 20);
+        assert!(!silence.is_young(20));
+    }
+
+    #[test]
+    fn a_host_of_which_no_file_told_is_silent_since_it_is_found_to_be_so_again() {
+        let mut silence = Unresponsive::default();
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
+        silence.replace_file(ONE, None);
+        silence.note(|_| true, &NONE, &silent(&[(A, TWO)]), UNCHARGED_NS - 1);
+        assert!(silence.is_young(UNCHARGED_NS), "it may have answered meanwhile");
+        silence.note(|_| true, &NONE, &silent(&[(A, TWO)]), UNCHARGED_NS);
+        assert!(!silence.is_young(2 * UNCHARGED_NS - 1));
     }
 
     #[test]
     fn a_task_is_uncharged_three_times_and_an_old_silence_uncharges_nothing() {
         let mut silence = Unresponsive::default();
         assert!(!silence.is_young(0), "nobody is silent");
-        silence.note(|_| true, &silent(&[(A, ONE)]), 0);
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
         for _ in 0..UNCHARGED_MAX {
             assert!(silence.may_uncharge(ONE));
             silence.uncharged(ONE);
         }
         assert!(!silence.may_uncharge(ONE));
         assert!(silence.may_uncharge(TWO));
-        silence.note(|_| true, &silent(&[(A, ONE)]), UNCHARGED_NS / 2);
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), UNCHARGED_NS / 2);
         assert!(silence.is_young(UNCHARGED_NS - 1));
-        silence.note(|_| true, &silent(&[(A, ONE)]), UNCHARGED_NS);
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), UNCHARGED_NS);
         assert!(!silence.is_young(UNCHARGED_NS));
-        silence.note(|_| true, &silent(&[(A, ONE)]), 2 * UNCHARGED_NS);
+        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 2 * UNCHARGED_NS);
         assert!(silence.is_young(2 * UNCHARGED_NS), "it may have answered meanwhile");
     }
 }
