@@ -29,6 +29,9 @@ const NOT_BROUGHT: [u64; 7] =
 /// A host answered that no file told of any more, and was taken to be silent still.
 const HAD_ANSWERED: u64 = 500_004_322;
 
+/// An input went that a command read, as those of another command of its action could not be brought.
+const READ_BY_ANOTHER: u64 = 500_132_062;
+
 /// From here on actions invoke tasks, and leaders die.
 const LATER: u64 = 1_000_000_000;
 
@@ -58,9 +61,14 @@ const GIVEN_BACK: u64 = 400_605_338;
 #[test]
 fn seeds_finish_whatever_dies() {
     let named = FAILED_BEFORE.into_iter().chain(FOUND_LATE).chain(NOT_BROUGHT);
-    let swarm = swarm((1..=100).chain(named).chain([WANTED_LATE, GIVEN_BACK, HAD_ANSWERED]));
+    let swarm = swarm((1..=100).chain(named).chain([
+        WANTED_LATE,
+        GIVEN_BACK,
+        HAD_ANSWERED,
+        READ_BY_ANOTHER,
+    ]));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (151, 14));
+    assert_eq!((swarm.finished, swarm.twice), (152, 14));
     let seen = [
         "machines die with their disk",
         "links cut",

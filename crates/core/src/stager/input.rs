@@ -48,6 +48,15 @@ pub enum StagerInput<S> {
         /// Where it was.
         node: NodeId,
     },
+    /// A command of an attempt waits for its inputs no more: something of them cannot be brought.
+    Refused {
+        /// Whose.
+        id: TaskId,
+        /// Where it was.
+        node: NodeId,
+        /// Another command of it runs, and reads what it has read.
+        reads: bool,
+    },
     /// An attempt reads nothing any more, and waits for nothing.
     Released {
         /// Whose.

@@ -155,7 +155,12 @@ impl<S: FileState> Stager<S> {
                 }
                 self.readers.reads_no_more(id, node);
             }
-            StagerInput::Released { id, node } => {
+            StagerInput::Refused { id, node, reads: true } => {
+                self.readers.forget(id, node);
+                self.readers.ask_next(node, &self.sets, out);
+            }
+            StagerInput::Refused { id, node, reads: false }
+            | StagerInput::Released { id, node } => {
                 self.readers.forget(id, node);
                 self.release(id, node);
                 self.sets.leaves(id);
@@ -515,7 +520,7 @@ impl<S: FileState> Stager<S> {
             }
             let reason = gave_up.reason;
             let readers = self.readers.take_waiting_for(file, to);
-            for reader in &readers {
+            for reader in readers.iter().filter(|reader| !reader.reads) {
                 self.release(reader.id, to);
                 self.sets.has_none(reader.id);
             }

@@ -524,6 +524,27 @@ fn a_node_that_is_lost_removes_nothing_any_more_and_does_when_it_is_back() {
 }
 
 #[test]
+fn what_a_command_reads_stays_when_another_one_of_its_attempt_is_refused_its_inputs() {
+    let refused = StagerInput::Refused { id: TaskId(10), node: NODE, reads: true };
+    let not_brought = |bed: &mut Bed| {
+        bed.failed(2);
+        let told = bed.tell(StagerInput::Alive { id: NODE });
+        assert!(matches!(told[..], [Effect::NotBrought { .. }]), "{told:?}");
+    };
+    let ways: [&dyn Fn(&mut Bed); 2] =
+        [&|bed| assert_eq!(bed.tell(refused.clone()), []), &not_brought];
+    for refuse in ways {
+        let mut bed = Bed::new();
+        bed.wants(10, &[0], false);
+        bed.moved(1);
+        assert_eq!(moves(&bed.wants(10, &[1], true)), [(2, 1)]);
+        refuse(&mut bed);
+        assert_eq!(bed.wants(11, &[2], false), [no_room(11)], "the first is read");
+        assert!(bed.released(10).contains(&ask_again(11)));
+    }
+}
+
+#[test]
 fn what_may_have_come_to_a_node_when_it_was_lost_is_removed_there() {
     let mut bed = Bed::new();
     bed.wants(10, &[0, 1], false);

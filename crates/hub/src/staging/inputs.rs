@@ -53,10 +53,7 @@ impl Hub {
                     joined,
                 });
             }
-            Err(why) => {
-                self.release_inputs(id, node);
-                self.on_inputs_seen(id, number, Some(Text::from(why)));
-            }
+            Err(why) => self.give_inputs_up(id, number, node, why),
         }
     }
 
@@ -277,6 +274,14 @@ impl Hub {
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
         self.forget_written(id);
         self.stage(StagerInput::Released { id, node });
+    }
+
+    /// The inputs of a command cannot all be brought. What another command of the attempt reads stays.
+    pub(super) fn give_inputs_up(&mut self, id: TaskId, attempt: u32, node: NodeId, why: String) {
+        self.forget_written(id);
+        let reads = self.runs_command(id);
+        self.stage(StagerInput::Refused { id, node, reads });
+        self.on_inputs_seen(id, attempt, Some(Text::from(why)));
     }
 
     /// What was to be brought for an attempt and was not is not brought any more.

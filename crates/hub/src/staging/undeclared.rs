@@ -307,8 +307,7 @@ impl Hub {
             Err(reason) => {
                 let name = self.staging_name(node);
                 let why = format!("cannot bring {path} to {name}: failed to {reason}");
-                self.release_inputs(task, node);
-                self.on_inputs_seen(task, number, Some(Text::from(why)));
+                self.give_inputs_up(task, number, node, why);
             }
         }
     }

@@ -209,7 +209,8 @@ impl Chaos {
         if well {
             self.stage(StagerInput::OwnFileThere { id, attempt });
         } else if self.hub.staging.stager.is_waiting(id, attempt) {
-            self.release_inputs(id, node);
+            let reads = self.runs_command(id);
+            self.stage(StagerInput::Refused { id, node, reads });
             self.shadow(id).refused = true;
             self.tell(Input::InputsRefused { id, attempt });
         }
