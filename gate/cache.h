@@ -37,6 +37,8 @@ enum {
     RAKUDA_GATE_EBADF = 9,
     RAKUDA_GATE_ENAMETOOLONG = 36,
     RAKUDA_GATE_PATH = 4096,
+    /* How often a file is dropped that does not go. */
+    RAKUDA_GATE_DROPS = 16,
     /* One who reads more at once gains nothing. */
     RAKUDA_GATE_PIECE = 65536
 };
@@ -82,6 +84,22 @@ static inline long rakuda_gate_read_all(long file) {
     }
 }
 
+/* Has a file out of memory; how that ended. A page that the kernel holds just then, as when it moves or sorts
+ * pages, stays, so it is told again some times. */
+static inline long rakuda_gate_drop(long file) {
+    struct rakuda_gate_range all = {0, 0};
+    struct rakuda_gate_pages pages = {0, 0, 0, 0, 0};
+    long result;
+    int tries = RAKUDA_GATE_DROPS;
+    do {
+        result = rakuda_gate_call(RAKUDA_GATE_SYS_FADVISE, file, 0, 0, RAKUDA_GATE_DONTNEED);
+        tries--;
+    } while (result == 0 && tries > 0 &&
+             rakuda_gate_call(RAKUDA_GATE_SYS_CACHESTAT, file, (long)&all, (long)&pages, 0) == 0 &&
+             pages.cached > 0);
+    return result;
+}
+
 /* Has one file out of memory, or in it, and counts what of it is there; how that ended. */
 static inline long rakuda_gate_see_to(const char *name, struct rakuda_gate_order *order) {
     struct rakuda_gate_range all = {0, 0};
@@ -103,7 +121,7 @@ static inline long rakuda_gate_see_to(const char *name, struct rakuda_gate_order
         result = rakuda_gate_call(RAKUDA_GATE_SYS_FDATASYNC, file, 0, 0, 0);
         /* Gfarm syncs no file that is open for reading; what stays in memory is counted below. */
         if (result == 0 || result == -RAKUDA_GATE_EBADF) {
-            result = rakuda_gate_call(RAKUDA_GATE_SYS_FADVISE, file, 0, 0, RAKUDA_GATE_DONTNEED);
+            result = rakuda_gate_drop(file);
         }
     } else if (result == 0) {
         result = rakuda_gate_read_all(file);

@@ -3,8 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::sets::JoinedSet;
-use crate::ids::{NodeId, TaskId};
+use crate::ids::{GangId, NodeId, TaskId};
 
 /// What happened outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +114,15 @@ pub enum StagerInput<S> {
         /// Which.
         id: NodeId,
     },
+}
+
+/// What streams join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedSet {
+    /// The gang that its tasks are.
+    pub gang: GangId,
+    /// Those of them that have begun, or are about to, and have not ended.
+    pub tasks: Vec<TaskId>,
 }
 
 /// Why a file was not moved.

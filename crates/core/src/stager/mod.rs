@@ -34,10 +34,9 @@ use alloc::vec::Vec;
 
 pub use earlier::{Answer, Counting, Earlier, Expected, Found, HOLDINGS_LIMIT_NS, Known};
 pub use homeward::{Coming, Homeward};
-pub use input::{MoveFailure, StagerEffect, StagerInput};
+pub use input::{JoinedSet, MoveFailure, StagerEffect, StagerInput};
 pub use ledger::{FileState, Ledger};
 pub use requested::{HomeRules, MadeTarget};
-pub use sets::JoinedSet;
 
 use crate::ids::{NodeId, TaskId};
 use crate::task::TaskState;

@@ -4,7 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use super::StagerEffect;
+use super::input::StagerEffect;
 use super::sets::Sets;
 use crate::ids::{GangId, NodeId, TaskId};
 

@@ -6,19 +6,9 @@
 //! are come before all others, and no other set begins to be let in. Knows neither files nor room.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 use super::readers::Reader;
 use crate::ids::{GangId, NodeId, TaskId};
-
-/// What streams join.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JoinedSet {
-    /// The gang that its tasks are.
-    pub gang: GangId,
-    /// Those of them that have begun, or are about to, and have not ended.
-    pub tasks: Vec<TaskId>,
-}
 
 /// A set of which a task has been let in.
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::input::{MoveFailure, StagerEffect};
 use super::ledger::{FileState, Ledger};
 use super::suspicions::GaveUp;
-use super::{MoveFailure, StagerEffect};
 use crate::ids::{NodeId, TaskId};
 
 /// Maximum number of transfers from and to a node at a time, and from and to home.
