@@ -209,7 +209,9 @@ impl Reachability {
         out: &mut Vec<ReachEffect>,
     ) -> bool {
         let Failure { id, began_ns, behind, .. } = failure;
-        let was_lost = |file: &TaskId| self.lost_ns.get(file).is_some_and(|ns| ns >= began_ns);
+        let was_lost = |file: &TaskId| {
+            self.lost_until_ns.get(file).is_some_and(|until_ns| until_ns > began_ns)
+        };
         let is_lacked = |file: &TaskId| self.is_lost(*file) || was_lost(file);
         if view.scheduler.inputs(*id).any(|input| is_lacked(&input)) {
             return true;

@@ -240,8 +240,8 @@ pub struct Reachability {
     unresponsive: Unresponsive,
     /// Files that no host hands out.
     lost: BTreeSet<TaskId>,
-    /// When a file was found to be so last, also of those that are no more.
-    lost_ns: BTreeMap<TaskId, u64>,
+    /// Until when files were so that are no more: back, or made again.
+    lost_until_ns: BTreeMap<TaskId, u64>,
     /// When an agent was lost last, or a host was silent.
     trouble_ns: Option<u64>,
     /// Files that nothing makes and that tasks wait for, with the time when they are given up.
@@ -269,7 +269,7 @@ impl Reachability {
             failures: Failures::default(),
             unresponsive: Unresponsive::default(),
             lost: BTreeSet::new(),
-            lost_ns: BTreeMap::new(),
+            lost_until_ns: BTreeMap::new(),
             trouble_ns: None,
             awaited: BTreeMap::new(),
             again_ns: 0,
@@ -347,12 +347,12 @@ impl Reachability {
                 self.ask_next(view, out);
             }
             ReachInput::HeldByNone { id } => {
-                if self.set_lost(id, now) {
+                if self.lost.insert(id) {
                     out.push(out_of_reach(id));
                 }
             }
             ReachInput::InputAwaited { id } => self.await_input(now, id, view, out),
-            ReachInput::MakingBegan { id } => self.make_room_for(id, view, out),
+            ReachInput::MakingBegan { id } => self.make_room_for(now, id, view, out),
             ReachInput::TimeCame => self.ask_again(now, view, out),
             ReachInput::StopRequested => self.stopping = true,
             ReachInput::RunEnded => {
@@ -389,9 +389,13 @@ impl Reachability {
         }
     }
 
-    fn set_lost(&mut self, id: TaskId, now: Time) -> bool {
-        self.lost_ns.insert(id, now.0);
-        self.lost.insert(id)
+    /// A file is out of reach no more. Whether it was.
+    fn end_loss(&mut self, id: TaskId, now: Time) -> bool {
+        let was_lost = self.lost.remove(&id);
+        if was_lost {
+            self.lost_until_ns.insert(id, now.0);
+        }
+        was_lost
     }
 
     fn is_in_trouble(&self, now: Time) -> bool {
@@ -448,10 +452,10 @@ impl Reachability {
         let (mut lost, mut back) = (Vec::new(), Vec::new());
         for (id, reach) in files {
             match reach {
-                Reach::Nowhere if self.set_lost(id, now) => lost.push(id),
+                Reach::Nowhere if self.lost.insert(id) => lost.push(id),
                 Reach::Hosts(hosts) => {
                     out.push(ReachEffect::HandedOut { id, hosts });
-                    if self.is_back(id) {
+                    if self.is_back(id, now) {
                         back.push(id);
                     }
                 }
@@ -522,9 +526,9 @@ impl Reachability {
     }
 
     /// A file can be read. Whether it was out of reach, or is waited for.
-    fn is_back(&mut self, id: TaskId) -> bool {
+    fn is_back(&mut self, id: TaskId, now: Time) -> bool {
         let was_awaited = self.awaited.remove(&id).is_some();
-        self.lost.remove(&id) || was_awaited
+        self.end_loss(id, now) || was_awaited
     }
 
     /// A file may be back by the time at which the shell says that the scheduler wants it. Nobody waits for that one.
@@ -580,6 +584,7 @@ impl Reachability {
 
     fn make_room_for<P: FilePlaces>(
         &mut self,
+        now: Time,
         id: TaskId,
         view: &ReachView<'_, P>,
         out: &mut Vec<ReachEffect>,
@@ -588,7 +593,7 @@ impl Reachability {
             self.begun.insert(id);
         }
         self.tell_by_another(id, view);
-        if self.lost.remove(&id) {
+        if self.end_loss(id, now) {
             out.push(ReachEffect::FreeName { id });
         }
     }

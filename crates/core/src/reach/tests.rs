@@ -326,6 +326,46 @@ fn file_behind_the_inputs_is_told_before_the_failure_that_lacked_it() {
 }
 
 #[test]
+fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_being_made_again() {
+    let (mut shell, [_, mid, half, end]) = chain();
+    shell.tell(ReachInput::HeldByNone { id: mid });
+    shell.now_ns += 5 * SECOND_NS;
+    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[mid, half])]);
+    let out = shell.tell(ReachInput::MakingBegan { id: mid });
+    assert_eq!(out, [ReachEffect::FreeName { id: mid }]);
+    let out = shell.answer(1, &[(half, on(B))], &[]);
+    assert_eq!(out, [handed_out(half, B), lacked(end, mid), pass_on(end)]);
+    assert_eq!(shell.failed, [(end, true)], "it used up no retry");
+}
+
+#[test]
+fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_back() {
+    let (mut shell, [_, mid, half, end]) = chain();
+    shell.tell(ReachInput::HeldByNone { id: mid });
+    shell.now_ns += 5 * SECOND_NS;
+    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[mid, half])]);
+    let out = shell.answer(1, &[(mid, on(A)), (half, on(B))], &[]);
+    let found = [handed_out(mid, A), handed_out(half, B), back(&[mid])];
+    assert_eq!(out[..3], found);
+    assert_eq!(out[3..], [lacked(end, mid), pass_on(end)]);
+    assert_eq!(shell.failed, [(end, true)], "it used up no retry");
+}
+
+#[test]
+fn file_that_was_back_before_the_action_began_says_nothing() {
+    let (mut shell, [_, mid, half, end]) = chain();
+    shell.tell(ReachInput::HeldByNone { id: mid });
+    shell.tell(ReachInput::NodeJoined { id: NodeId(0) });
+    let out = shell.answer(1, &[(mid, on(A))], &[]);
+    assert_eq!(out, [handed_out(mid, A), back(&[mid])]);
+    shell.now_ns += 5 * SECOND_NS;
+    shell.fail(end);
+    let out = shell.answer(2, &[(half, on(B))], &[]);
+    assert_eq!(out, [handed_out(half, B), pass_on(end)]);
+    assert_eq!(shell.failed, [(end, false)], "it counts");
+}
+
+#[test]
 fn lost_file_that_no_node_can_make_is_left_out() {
     let (mut shell, [_, mid, _, end]) = chain_with(Shell::new(), 1);
     shell.event(Event::NodeLost { id: NodeId(2) });
@@ -711,7 +751,7 @@ fn failure_that_no_file_tells_of_waits_for_200_seconds_and_no_longer() {
     shell.fail(end);
     shell.answer(1, &[(mid, Reach::Nowhere), (half, on(B))], &[(A, mid)]);
     shell.tell(ReachInput::MakingBegan { id: mid });
-    shell.part.lost_ns.clear();
+    shell.part.lost_until_ns.clear();
     let out = shell.answer(2, &[(half, on(B))], &[]);
     assert_eq!(out[1..], [deferred(end, &[A])]);
     assert_eq!(shell.part.unresponsive.files().count(), 0);
