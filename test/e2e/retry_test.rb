@@ -29,6 +29,26 @@ class RetryTest < Minitest::Test
     refute_path_exists path("out._fail_")
   end
 
+  # The reader did not fail itself: it was ended with its writer, and is tried again with it.
+  def test_nothing_that_a_task_ended_with_its_gang_has_left_writes_while_the_next_attempt_does
+    out, status = run_rakuda(<<~RUBY)
+      stream :words, from: "talk", to: "out"
+      task :talk do
+        next sh("echo whole") if File.exist?("failed")
+        touch "failed"
+        sh "until test -s out; do sleep 0.001; done; exit 1"
+      end
+      file "out" do
+        next sh("cat >> out; for i in $(seq 99); do echo whole; sleep 0.001; done >> out") if File.exist?("begun")
+        touch "begun"
+        sh "#{DAEMON}; cat > /dev/null"
+      end
+      task default: "out"
+    RUBY
+    assert_predicate status, :success?, out
+    assert_equal ["whole\n"] * 100, File.readlines(path("out")), out
+  end
+
   def test_what_other_tasks_have_left_goes_on_while_one_is_tried_again
     out, status = run_rakuda(<<~'RUBY')
       task(:server) { sh "setsid sleep 1000 > /dev/null 2>&1 & echo $! > server" }

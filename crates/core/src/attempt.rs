@@ -168,11 +168,9 @@ impl Scheduler {
             || self.config.files_on_nodes
                 && self.graph.prerequisites(id).any(|p| self.is_lost(p.id));
         let phase = self.gangs.of(id).map(|gang| self.gang(gang).phase);
-        let task = &mut self.graph.tasks[id];
-        let attempt = task.attempt;
-        let aborted = core::mem::take(&mut task.aborted);
+        let task = &self.graph.tasks[id];
+        let (attempt, aborted) = (task.attempt, task.aborted);
         let requirement = &self.fleet.requirements[task.requirement].requirement;
-        let retries = requirement.retry.unwrap_or(self.config.retry);
         let (delay_ns, after_failure) = (requirement.retry_delay_ns, requirement.after_failure);
         let goes_on = self.invocations.goes_on(self.owner(id));
         if lacked_input {
@@ -181,17 +179,8 @@ impl Scheduler {
             self.on_node_did_badly(node, id, out);
             self.note_at_fault(id);
         }
-        let counted = attempt.saturating_sub(self.lost_files.uncounted(id));
-        // One that was ended because its gang runs again runs again, too.
-        let retried = may_retry
-            && goes_on
-            && match phase {
-                Some(GangPhase::Breaking) => true,
-                Some(GangPhase::Failed) => false,
-                Some(GangPhase::Mustering | GangPhase::Waiting | GangPhase::Begun) | None => {
-                    !aborted && counted <= retries
-                }
-            };
+        let retried = may_retry && goes_on && self.has_retries_left(id);
+        self.graph.tasks[id].aborted = false;
         out.push(Output::AttemptFailed { id, attempt, retried });
         if retried
             && !lacked_input
@@ -215,6 +204,20 @@ impl Scheduler {
                 self.settle(id, how, out);
             }
             _ => self.settle(id, Settled::Failed, out),
+        }
+    }
+
+    /// Whether the attempts that count so far, with the one that ends, leave room for another.
+    pub(crate) fn has_retries_left(&self, id: TaskId) -> bool {
+        let task = &self.graph.tasks[id];
+        let counted = task.attempt.saturating_sub(self.lost_files.uncounted(id));
+        match self.gangs.of(id).map(|gang| self.gang(gang).phase) {
+            // One that was ended because its gang runs again runs again, too.
+            Some(GangPhase::Breaking) => true,
+            Some(GangPhase::Failed) => false,
+            Some(GangPhase::Mustering | GangPhase::Waiting | GangPhase::Begun) | None => {
+                !task.aborted && counted < self.attempts_max(id)
+            }
         }
     }
 

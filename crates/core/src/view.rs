@@ -199,6 +199,14 @@ impl Scheduler {
         retries.unwrap_or(self.config.retry).saturating_add(1)
     }
 
+    /// Whether another attempt may follow should the one that runs fail: it has retries left, its gang runs again, or the
+    /// failure may turn out not to count.
+    pub fn may_run_again(&self, id: TaskId) -> bool {
+        self.goes_on(id)
+            && (self.has_retries_left(id)
+                || self.config.files_on_nodes && !self.graph.tasks[id].aborted)
+    }
+
     /// The nodes whose queues a ready task stands in; none: the remote queue, or it is not ready.
     pub fn candidate_nodes(&self, id: TaskId) -> &[NodeId] {
         match self.graph.tasks.get(id) {

@@ -231,6 +231,31 @@ fn a_lost_node_requeues_its_running_tasks_without_counting_an_attempt() {
 }
 
 #[test]
+fn what_runs_may_run_again_while_attempts_that_count_remain() {
+    let mut script = Script::new(Config { retry: 1, ..Config::default() });
+    script.node(0, 1);
+    let task = script.plain(&[]);
+    let may_run_again = |script: &Script| script.scheduler.may_run_again(TaskId(task));
+    assert!(!may_run_again(&script), "no invocation wants it");
+    script.invoke(&[task]);
+    script.lose(0);
+    script.node(1, 1);
+    assert!(may_run_again(&script));
+    script.fail(task);
+    assert_eq!(script.scheduler.task(TaskId(task)).unwrap().attempt, 3);
+    assert!(!may_run_again(&script), "the loss did not count, the failure did");
+}
+
+#[test]
+fn what_may_turn_out_to_be_uncharged_may_run_again() {
+    let mut script = Script::new(Config { files_on_nodes: true, retry: 0, ..Config::default() });
+    script.node(0, 1);
+    let task = script.plain(&[]);
+    script.invoke(&[task]);
+    assert!(script.scheduler.may_run_again(TaskId(task)));
+}
+
+#[test]
 fn a_task_that_is_lost_again_and_again_with_the_same_node_is_taken_to_be_the_reason() {
     let config = Config { blame_after: 2, retry: 0, ..Config::default() };
     let mut script = Script::new(config);

@@ -314,6 +314,19 @@ fn what_was_printed_and_is_no_good_fails_a_task_whose_action_had_ended_well() {
 }
 
 #[test]
+fn what_is_ended_with_its_gang_may_run_again_if_the_gang_does() {
+    for retry in [0, 1] {
+        let mut script = Script::new(Config { retry, ..fifo() });
+        script.node(0, 2);
+        let gang = [script.plain(&[]), script.plain(&[])];
+        script.gang(&gang, false);
+        script.invoke(&gang);
+        script.fail(gang[0]);
+        assert_eq!(script.scheduler.may_run_again(TaskId(gang[1])), retry == 1);
+    }
+}
+
+#[test]
 fn a_lost_node_ends_a_gang_and_it_runs_again_without_a_retry() {
     let mut script = script(&[1, 1]);
     let gang = [script.plain(&[]), script.plain(&[])];

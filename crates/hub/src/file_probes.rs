@@ -216,10 +216,7 @@ impl Hub {
     /// does. Whether there is something to wait for, also for whose fault it is.
     pub(crate) fn ask_to_end_left(&mut self, id: TaskId) -> bool {
         let Some(attempt) = self.run.attempts().get(id) else { return false };
-        let is_last = attempt.number() >= self.run.scheduler().attempts_max(id)
-            || attempt.is_aborted()
-            || self.run.stopping().is_stopping()
-            || !self.run.scheduler().goes_on(id);
+        let is_last = self.run.stopping().is_stopping() || !self.run.scheduler().may_run_again(id);
         let node = attempt.node();
         let details = self.run.details_mut(id);
         let commands =
