@@ -199,8 +199,8 @@ impl Scheduler {
         retries.unwrap_or(self.config.retry).saturating_add(1)
     }
 
-    /// Whether another attempt may follow should the one that runs fail: it has retries left, its gang runs again, or the
-    /// failure may turn out not to count.
+    /// Whether another attempt may follow should the one that runs fail: it has retries left, its
+    /// gang runs again, or the failure may turn out not to count.
     pub fn may_run_again(&self, id: TaskId) -> bool {
         self.goes_on(id)
             && (self.has_retries_left(id)
