@@ -28,9 +28,9 @@ use crate::trees;
 const EVERY: Duration = Duration::from_millis(100);
 /// Minimum time between two looks.
 const EVERY_MIN: Duration = Duration::from_millis(5);
-/// So many times as long as a look takes, it is waited before the next one.
+/// Time between two looks, in times as long as a look takes.
 const LOOK_SHARE: u32 = 20;
-/// A command is taken to grow by so many bytes in a millisecond: what one core fills with zeros.
+/// Bytes that a command is taken to grow by in a millisecond: what one core fills with zeros.
 const GROWTH_BYTES_PER_MS: u64 = 2 << 20;
 
 /// A command that must not have more memory than this.

@@ -10,12 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A wall clock that is so much further from the monotonic one than before was set, and not kept right; a process may
-/// also be kept from reading both at once.
+/// Minimum change of the difference between wall clock and monotonic clock that counts as a step. A clock that is kept
+/// right moves by less, and so does what a process sees that is kept from reading both clocks at once.
 const STEP_NS_MIN: u64 = 500_000_000;
-/// Both clocks are taken to be read at once when no more time than this has passed in between.
+/// Maximum time that the reading of both clocks takes for them to count as read at once.
 const AT_ONCE_NS: i64 = 100_000;
-/// So often that is tried; a machine that is short of time for that is not waited for.
+/// Maximum attempts at that: a machine that is too busy is not waited for.
 const ATTEMPTS: usize = 5;
 
 /// What both clocks showed at one moment.

@@ -20,7 +20,7 @@ use crate::remote::{RemoteError, environment};
 use crate::run_folder::RunFolder;
 use crate::{Agent, AgentConfig, StdinSource};
 
-/// Threads for waiting for files: those that hang must not become too many.
+/// Maximum threads that wait for files. Some may hang, and their number must stay small.
 const THREADS_MAX: usize = 32;
 
 enum Work {

@@ -39,7 +39,7 @@ static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate.so"));
 /// The helper that holds others.
 static HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gate"));
 
-/// "RKG1", little endian.
+/// First bytes of a page: "RKG1", little endian.
 const MAGIC: u32 = 0x3147_4b52;
 const COMMITTED: u32 = 1;
 const COLD: u32 = 1;
@@ -63,11 +63,11 @@ const PAGE: RawFd = 199;
 const WAIT: RawFd = 198;
 const READY: RawFd = 197;
 const FILE: RawFd = 196;
-/// Where a shebang line may lead, at most: the kernel's own limit.
+/// Maximum length of a chain of shebang lines: the kernel's own limit.
 const INTERPRETERS_MAX: usize = 5;
 
-/// From the instant until it is looked at what workers have noted, and then again and again: a worker that has ended is
-/// reported at once.
+/// Time between the instant of a round and the first look at what its workers have noted, and between two looks. A
+/// worker that has ended is reported at once.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
 
 /// The rounds that this machine has workers of.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors of this process beside those of commands.
+/// Descriptors that this process needs beside those of commands.
 const FILES_OF_OWN: u64 = 64;
 /// Descriptors that a command takes here while it runs: itself, what it prints, and those that are
 /// open while the next one starts.

@@ -15,8 +15,8 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::operations;
 
-/// Maximum number of programs that are remembered. With more of them, as when PATH has relative
-/// parts and each command a folder of its own, all are forgotten and looked for again.
+/// Maximum number of programs that are remembered. With more of them, as when PATH has relative parts and each command
+/// a folder of its own, all are forgotten and looked for again.
 const REMEMBERED_MAX: usize = 1000;
 
 /// What a command's first word is looked up by.

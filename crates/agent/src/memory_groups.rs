@@ -22,7 +22,7 @@ use crate::trees;
 const FOLDER: &str = "rakuda";
 /// Where the processes go that were in that group.
 const RUN: &str = "run";
-/// Looks at a group whose processes start others while they are moved.
+/// Maximum looks at a group whose processes start others while they are moved.
 const LOOKS_MAX: usize = 100;
 
 /// Why commands have no control groups; fits after "by looking at it: ".

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Whoever watches a command that has ended takes its status within a moment.
+/// Time between two tries while a command that has ended stands before an orphan. What watches the command takes its
+/// status within a moment.
 const STEP: Duration = Duration::from_millis(20);
-/// Between two looks for orphans that have ended.
+/// Time between two looks for orphans that have ended.
 const SELDOM: Duration = Duration::from_secs(2);
 
 /// Children of this process that were started here and whose status was not taken yet.

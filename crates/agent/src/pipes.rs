@@ -24,9 +24,9 @@ enum ReadState {
     Ended,
 }
 
-/// Bytes of the first read.
+/// Room for the first read, bytes.
 const FIRST_BYTES: usize = 512;
-/// Bytes of later ones; with so many a read is at an end for now.
+/// Room for each later read, bytes. With this many a read is at an end for now.
 pub const CHUNK_BYTES: usize = 64 << 10;
 
 /// The reading end of one pipe.

@@ -26,10 +26,11 @@ use crate::trees;
 const MARK_VARIABLE: &str = "RAKUDA_PROVIDER";
 /// Lowest priority.
 const NICE: i32 = 19;
-/// What has ended may leave its output with something that ends a moment later.
+/// Timeout for the output of a program that has ended: it may have left its output with something that ends a moment
+/// later.
 const GRACE_NS: u64 = 200_000_000;
-/// Processes that have left the group are looked for when something went wrong, and else no more
-/// often than this: it takes a look at every process of the machine.
+/// Minimum time between two searches for processes that have left the group, unless something went wrong: a search
+/// looks at every process of the machine.
 const SEARCH_NS: u64 = 10_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Held by the thread that does so for no fault of its own.
@@ -39,7 +40,7 @@ static SEARCHING: Mutex<()> = Mutex::new(());
 const ERRORS_BYTES_MAX: usize = 4096;
 /// What a pipe holds, bytes.
 const PIPE_BYTES: usize = 64 << 10;
-/// Maximum length of its last line, as it is told.
+/// Maximum characters of its last line that are reported.
 const SAID_CHARS_MAX: usize = 200;
 
 /// Why what a program printed is worth nothing.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use rakuda_proto::cluster::ProviderProgram;
 use serde::Deserialize;
 
-/// Shortest period, and shortest time limit.
+/// Minimum period, and minimum time limit, s.
 const SECONDS_MIN: f64 = 0.1;
+/// Maximum period, and maximum time limit, s.
 const SECONDS_MAX: f64 = 86_400.0;
 /// Maximum number of providers.
 const PROVIDERS_MAX: usize = 128;

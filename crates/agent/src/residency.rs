@@ -20,7 +20,7 @@ use crate::seen::SeenFiles;
 use crate::visibility::{Seen, seen_of};
 use crate::{operations, spool};
 
-/// Files of one task that are measured; a task with more of them is known by the first ones only.
+/// Maximum files of one task that are measured. A task with more of them is known by the first ones only.
 pub const FILES_MAX: usize = 64;
 
 /// The system call's number, the same on all architectures that Rust has but alpha.

@@ -16,7 +16,7 @@ use crate::files::{self, OwnFolderError};
 use crate::remote::RemoteError;
 use crate::{clock, operations};
 
-/// How often it is looked whether the agent before this one, whose hub has lost it, has ended.
+/// Time between two looks whether the agent before this one, which its hub has lost, has ended.
 const STEP: Duration = Duration::from_millis(200);
 
 /// See the file's head.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rakuda_proto::agent::AgentEvent;
 use tokio::sync::Notify;
 
-/// When a command was told to end, and not by the hub, this process may be told so a moment later.
+/// Timeout for the signal to this process after a command got one that the hub did not send.
 const TOLD_WITHIN: Duration = Duration::from_millis(200);
 
 /// Whether this process was told to end.

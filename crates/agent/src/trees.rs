@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::{clock, processes};
 
-/// How long processes are waited for that do not end after SIGKILL, as they wait for a device or a file server.
+/// Timeout for processes that do not end after SIGKILL because they wait for a device or a file server.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// Maximum time for which a process is waited for that is just executing another program. That takes less than a ms of
-/// a processor, which one of the lowest priority may wait for.
+/// Timeout for a process that is just executing another program. That takes less than a ms of a processor, which one of
+/// the lowest priority may wait for.
 const EXECUTION_NS: u64 = 1_000_000_000;
 /// Fields of `/proc/PID/stat` between the parent and the number of threads.
 const THREADS_AFTER_PARENT: usize = 15;
@@ -22,7 +22,7 @@ const THREADS_AFTER_PARENT: usize = 15;
 const VIRTUAL_AFTER_THREADS: usize = 2;
 /// Fields between that and the end of the environment.
 const ENVIRONMENT_AFTER_RESIDENT: usize = 26;
-/// Between two looks at processes that are about to end.
+/// Time between two looks at processes that are about to end.
 const STEP: Duration = Duration::from_millis(1);
 
 /// Kills all processes below this one but `spared`, and returns how many there were. What is below

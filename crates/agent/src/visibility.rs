@@ -22,11 +22,11 @@ use crate::{clock, operations};
 
 /// Time before the second look; each further one waits twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// No longer than that.
+/// Maximum time between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long a client may remember a name, or attributes, after another one has removed the file.
+/// Maximum time for which a client may remember a name, or attributes, after another one has removed the file.
 const REMEMBERED_MAX: Duration = Duration::from_secs(5);
-/// Some file systems keep times in units of so many ns only.
+/// Unit of times in some file systems, ns.
 const COARSE_NS: i128 = 1_000_000_000;
 
 /// What a look tells of a file.

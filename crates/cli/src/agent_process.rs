@@ -26,9 +26,9 @@ use rakuda_service::Teller;
 /// First argument of the agent below its guard.
 pub const FLAG: &str = "--agent";
 
-/// The longest credentials.
+/// Maximum bytes of the credentials.
 const CREDENTIALS_BYTES_MAX: u64 = 64 << 10;
-/// Threads for looking at files: those that hang must not become too many.
+/// Maximum threads that look at files. Some may hang, and their number must stay small.
 const THREADS_MAX: usize = 32;
 
 /// Starts the agent and waits for its end. `None`: the words are wrong.

@@ -19,15 +19,17 @@ use rakuda_proto::cluster::ToAgent;
 use rakuda_proto::front::ClusterSettings;
 use tokio::time::{sleep, timeout};
 
-/// So many intervals without a word: a host is suspected, after this time at least.
+/// Maximum number of intervals without a word. A host that is silent for longer is suspected.
 const SILENT_PERIODS: u32 = 3;
+/// Minimum silence after which a host is suspected.
 const SILENT_MIN: Duration = Duration::from_secs(1);
-/// Agents have so long to end.
+/// Timeout for the end of the agents.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// Time between two looks whether they have ended.
 const CLOSE_LOOK: Duration = Duration::from_millis(10);
-/// Any folder does that each host has.
+/// Folder of an agent: any does that each host has.
 const ROOT: &str = "/";
-/// What rates and shares are of is looked at twice.
+/// Number of looks that a host needs: rates and shares are of two.
 const DELTAS: u32 = 2;
 
 /// See the file's head.

@@ -9,7 +9,8 @@ use rakuda_link::stdio;
 
 use crate::agent_process::take_descriptors;
 
-/// Threads that read and write: two for each transfer that the hub lets be under way, and some.
+/// Maximum threads that read and write: two for each transfer that the hub lets be under way, and
+/// some.
 const THREADS_MAX: usize = 32;
 
 /// Serves until the other side closes. `None`: the words are wrong.

@@ -17,9 +17,9 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-/// The longest message.
+/// Maximum bytes of a message.
 const BYTES_MAX: usize = 1 << 16;
-/// Descriptors of a request.
+/// Number of descriptors of a request.
 const DESCRIPTORS: usize = 4;
 
 /// What a hub is started with.

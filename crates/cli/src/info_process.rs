@@ -55,13 +55,14 @@ Exit status: 0 ended by a signal, 1 it could not begin, 2 usage.
 const LISTEN: &str = "127.0.0.1:0";
 /// For `-F`: no host, only what registers here.
 const NO_HOSTS: &str = "none";
-/// Between two samples.
+/// Time between two samples, unless an option says otherwise.
 const PERIOD_NS: u64 = 1_000_000_000;
-/// Shortest and longest time between two samples.
+/// Minimum and maximum time between two samples.
 const PERIODS_NS: std::ops::RangeInclusive<u64> = 10_000_000..=3_600_000_000_000;
 
-/// Nodes that are down are kept for so long unless told otherwise, and the shortest and longest that can be told.
+/// Time for which nodes that are down are kept, unless an option says otherwise.
 const KEEP_DOWN_NS: u64 = 3_600_000_000_000;
+/// Minimum and maximum of that time.
 const KEEP_DOWNS_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=31_622_400_000_000_000;
 
 /// The token file unless told otherwise: in this user's own folder. `making`: the folder is made when it is not there.

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::guard::{self, RunDirectory};
 use crate::tidings::{self, Tiding};
 
-/// How long a signal may take to reach all processes of a group.
+/// Maximum time that a signal takes to reach all processes of a group.
 pub const GROUP_NS: u64 = 20_000_000;
 
 /// Starts `words` below a guard, and ends as that ends.

@@ -10,7 +10,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-/// The longest message: a path, and a word.
+/// Maximum bytes of a message: a path, and a word.
 const BYTES_MAX: usize = 1 << 13;
 
 /// Something that the guard has seen.

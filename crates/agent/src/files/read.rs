@@ -11,7 +11,7 @@ use rakuda_proto::files::{ContentEnd, FileAnswer, FileVersion};
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc::{Sender, channel};
 
-/// Pieces that are read ahead.
+/// Maximum number of pieces that are read ahead.
 const PIECES_AHEAD: usize = 4;
 
 /// Sends the file at `path`, if it is `version`.

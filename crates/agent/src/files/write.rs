@@ -14,9 +14,9 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use crate::processes;
 
-/// Pieces that wait for the disk.
+/// Maximum number of pieces that wait for the disk.
 const PIECES_AHEAD: usize = 4;
-/// Permissions that its owner has in any case.
+/// Permissions that the owner of a file has in any case.
 const OWNER: u32 = 0o600;
 
 /// Takes what comes as the file at `path`. The inner error is the disk's, the outer one the

@@ -26,9 +26,9 @@ use tokio::time::timeout;
 use super::cost;
 use crate::processes;
 
-/// Another host that does not answer in time is reached over the hub's.
+/// Timeout for the answer of another host. One that does not answer is reached through the hub's.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
-/// So much is copied at a time, in each direction.
+/// Maximum bytes that are copied at a time, in each direction.
 const COPY_BYTES: usize = 64 << 10;
 
 /// What the agent wants.

@@ -14,9 +14,9 @@ use rustix::io::Errno;
 use super::hops::{HopIntake, HopOutlet};
 use crate::clock;
 
-/// Messages that are timed together.
+/// Number of messages that are timed together.
 const MESSAGES: u64 = 32;
-/// Of so many times the shortest counts: the first ones find nothing in the caches.
+/// Number of times that are taken. The shortest counts: the first ones find nothing in the caches.
 const ROUNDS: usize = 4;
 /// Bytes of a message.
 const BYTES: usize = 64;

@@ -11,13 +11,14 @@ use rakuda_proto::Text;
 use rakuda_proto::streams::StdoutHolder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// From the end of a task to the first look, and so long at least between two: most that is left ends soon.
+/// Time between the end of a task and the first look, and minimum time between two looks: most of what is left ends
+/// soon.
 const WAIT_NS: u64 = 1_000_000_000;
-/// Maximum time between two looks, each of which comes after twice the time of the one before.
+/// Maximum time between two looks. Each time is twice the one before.
 const WAIT_NS_MAX: u64 = 30_000_000_000;
-/// Maximum processes that are told of a task.
+/// Maximum processes that are reported of a task.
 const TOLD_MAX: usize = 4;
-/// Maximum bytes that are told of a command.
+/// Maximum bytes that are reported of a command.
 const COMMAND_BYTES_MAX: usize = 200;
 /// Of the flags in `/proc/PID/fdinfo/FD`, octal: those that say whether it is open for reading or writing, or both.
 const ACCESS: u32 = 0o3;

@@ -11,7 +11,7 @@ use rustix::net::SendFlags;
 
 use crate::clock;
 
-/// What is read at once.
+/// Maximum bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
 /// An edge that is read from here.

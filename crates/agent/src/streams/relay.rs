@@ -32,9 +32,9 @@ use super::spool::{SpoolReader, SpoolWriter, is_damage};
 use super::stalls::Stalls;
 use crate::clock;
 
-/// Between two times that the hub is told what has gone through.
+/// Time between two reports to the hub of what has gone through.
 const PASSED_NS: u64 = 1_000_000_000;
-/// Pieces of one write.
+/// Maximum pieces of one write.
 const PIECES_MAX: usize = 16;
 
 /// Where a writer's bytes come from.

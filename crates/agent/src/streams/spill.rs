@@ -18,11 +18,11 @@ use rustix::io::Errno;
 
 use super::spool::{LOOK_BYTES, SUM_BYTES, Sum, damage, lacks_room, sum, without_name};
 
-/// Bytes before those of a piece.
+/// Bytes in front of those of a piece.
 const HEAD_BYTES: usize = 4 + 8 + SUM_BYTES;
 /// Maximum bytes of a piece: those of a writer's buffer.
 const PIECE_BYTES_MAX: usize = rakuda_core::streams::CARRY_BYTES_MAX;
-/// Files that one spill has at most, and one more.
+/// Number of files of a full spill; another one may have been begun.
 const SEGMENTS: u64 = 16;
 
 /// One file.

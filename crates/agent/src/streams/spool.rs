@@ -30,9 +30,9 @@ pub(super) fn sum(bytes: &[u8]) -> Sum {
 
 /// Maximum bytes of a spool where the stream has no `spool_max:`.
 const SPOOL_BYTES_MAX: u64 = 4 << 30;
-/// After so many bytes each it is looked how much room there is.
+/// Bytes between two looks at how much room there is.
 pub(super) const LOOK_BYTES: u64 = 16 << 20;
-/// So much stays free, or a twentieth of a small file system.
+/// Minimum bytes that stay free, or a twentieth of a small file system.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
 /// Why a spool may not grow beyond its `total` bytes; `free`: bytes on its file system, and of how many.

@@ -17,7 +17,7 @@ use super::base_folder::BaseFolder;
 use super::leftovers::{self, How, What};
 use super::{Status as Ending, UsageError};
 
-/// Hosts that are cleaned at the same time; sshd refuses more than 10 that have not logged in.
+/// Maximum hosts that are cleaned at the same time: sshd refuses more than 10 that have not logged in.
 const AT_A_TIME: usize = 8;
 
 /// Removes what killed runs have left: mounts of Gfarm, processes, sockets, invitations, programs

@@ -22,7 +22,7 @@ use super::journal_tasks::{NotRunning, Words, ended, fits, running, without_atte
 use super::waiting::{self, Bounds, in_words};
 use super::{live, report};
 
-/// Bytes of the journal that are read at a time.
+/// Maximum bytes of the journal that are read at a time.
 const PIECE: u64 = 8 << 20;
 
 /// Of a search for tasks that have not begun: as it goes on with each look, no longer than a look may take.

@@ -20,9 +20,9 @@ use super::base_folder::{BaseFolder, task_number};
 use super::feed::Follower;
 use super::log::Attempt;
 
-/// Between two looks.
+/// Time between two looks.
 const EVERY: Duration = Duration::from_millis(200);
-/// Bytes of the log that are read at a time.
+/// Maximum bytes of the log that are read at a time.
 const PIECE: u64 = 4 << 20;
 
 /// The log of a run, as it grows.

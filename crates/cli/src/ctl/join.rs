@@ -15,7 +15,7 @@ use super::{Status as Ending, UsageError, live};
 
 /// Of a launch template, whose agents are counted elsewhere.
 const NOT_FOR_ALL: &str = "launch-";
-/// A machine that is not there does not refuse.
+/// Timeout for a connection: a machine that is not there does not refuse.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Makes this machine a node of a run that was started with --joinable, until the run is over.

@@ -12,7 +12,7 @@ use rakuda_record::words::command_line;
 use rakuda_record::{Attempt, Command, Task};
 use serde_json::{Value, json};
 
-/// Maximum number of tasks that are told which have ended, and of those that did not run.
+/// Maximum number of tasks that have ended in an answer, and of those that did not run.
 const ENDED_MAX: usize = 100;
 
 /// Words that a task must have, all of them, in its name, its command or the name of its node.

@@ -16,9 +16,9 @@ use rakuda_record::marks::{self, RUNNING};
 
 use super::join::knock;
 
-/// A program that no run has used for so long is removed.
+/// Minimum time without a run that used a program after which it is removed.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
-/// A program that was being brought so long ago never came.
+/// Timeout for a program that is being brought: after this time it never came.
 const BROUGHT_WITHIN: Duration = Duration::from_secs(24 * 3600);
 
 /// What is to happen.

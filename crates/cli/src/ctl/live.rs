@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use super::base_folder::BaseFolder;
 
-/// A hub that does not answer within this time hangs.
+/// Timeout for the answer of a hub: one that takes longer hangs.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// The same where it is only for the time, which is known nearly as well without.
+/// The same for a question about the time alone, which is known nearly as well without an answer.
 const TIME_TIME: Duration = Duration::from_secs(2);
-/// The longest answer that is read.
+/// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 const SUFFIX: &str = ".sock";
 /// Names the newest run.

@@ -17,14 +17,15 @@ use super::which_run::RunArgument;
 use super::{Status as Ending, UsageError, live, live_nodes};
 use crate::far_hosts::FarHosts;
 
-/// Between two looks at what tells of no changes by itself.
+/// Time between two looks at what does not report changes by itself.
 const WATCH_TIME: Duration = Duration::from_secs(1);
-/// So often, and with that time between, a run is asked again whose samples are on their way: 5 s, as of a service.
+/// Maximum questions to a run whose samples are on their way: together they take 5 s, as of a service.
 const VALUES_LOOKS: u32 = 250;
+/// Time between two of these questions.
 const VALUES_TIME: Duration = Duration::from_millis(20);
-/// Between two samples of hosts that are looked at without a run.
+/// Time between two samples of hosts that are looked at without a run.
 const HOSTS_PERIOD: Duration = Duration::from_millis(200);
-/// They have so long to tell something, or to fail.
+/// Timeout for the first values of these hosts, or their failure.
 const HOSTS_LIMIT: Duration = Duration::from_secs(60);
 /// Columns for people, unless told otherwise, of nodes that are no run's.
 const COLUMNS: &str = "load1, threads, mem_available, mem_total, cpu_idle, users, uptime";

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use clap::Command;
 
-/// Columns of a line.
+/// Maximum columns of a line.
 const COLUMNS: usize = 100;
 
 /// What subcommands are for, and which.

@@ -18,11 +18,11 @@ use serde_json::Value;
 use super::base_folder::BaseFolder;
 use super::{Status as Ending, UsageError, nodes};
 
-/// Without a new line it says so often, by the time that values hold, that it is there.
+/// Number of times that it says it is there in the time for which values hold, when no new line comes.
 const BEATS: u32 = 3;
-/// Lines that have been read and not been told; then the program waits.
+/// Maximum lines that have been read and not been sent. With more, the program that writes them waits.
 const LINES_MAX: usize = 64;
-/// Between two tries to tell something.
+/// Time between two tries to send something.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Tells an information service values of a node: lines `NAME VALUE [UNIT]`, or a JSON object, of standard input.

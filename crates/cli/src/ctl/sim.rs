@@ -25,13 +25,20 @@ use super::seeds;
 use super::sim_sizes::Sizes;
 use super::{Status, UsageError};
 
-/// Limits of what is accepted: far above what is of use, and low enough that nothing overflows.
+/// Maximum number of nodes. This and the limits below are far above what is of use, and low enough that nothing
+/// overflows.
 const NODES_MAX: i64 = 100_000;
+/// Maximum cores of a node.
 const CORES_MAX: i64 = 65_536;
+/// Maximum seed.
 const SEED_MAX: u64 = 1 << 62;
+/// Maximum bandwidth of a link or the switch, MiB/s.
 const BANDWIDTH_MIB_MAX: u64 = 1 << 20;
+/// Maximum percentage of the workload's computing times.
 const COMPUTE_PERCENT_MAX: u64 = 1_000_000;
+/// Maximum number of tasks of `layers`.
 const TASKS_MAX: i64 = 20_000_000;
+/// Maximum time between two points of the curve, s.
 const CURVE_S_MAX: u64 = 1 << 30;
 
 /// Where the log of a seed of `faults` goes.

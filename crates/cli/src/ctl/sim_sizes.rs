@@ -4,13 +4,17 @@
 use clap::Args;
 use rakuda_sim::{GIB, MIB, Rates, Workload, workloads};
 
-/// Above what is of use, and low enough that nothing overflows.
+/// Maximum memory of a node, MiB. This and the limits below are above what is of use, and low enough that nothing
+/// overflows.
 const MEMORY_MIB_MAX: u64 = 1 << 30;
+/// Maximum size of an input of `copyfile`, MiB.
 const FILE_MIB_MAX: u64 = 1 << 30;
+/// Maximum number of inputs of `copyfile`.
 const FILES_MAX: i64 = 10_000_000;
+/// Maximum speed of a transfer, MiB/s.
 const RATE_MIB_MAX: u64 = 1 << 20;
 
-/// How many speeds `--rates` has.
+/// Number of speeds that `--rates` has.
 const RATES: usize = 5;
 
 /// Sizes and speeds.

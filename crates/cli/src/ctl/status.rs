@@ -11,7 +11,7 @@ use super::base_folder::BaseFolder;
 use super::which_run::RunArgument;
 use super::{Status as Ending, live};
 
-/// So many streams are named.
+/// Maximum number of streams that are named.
 const STREAMS_MAX: usize = 20;
 
 /// Says how far the runs are that are going on here.

@@ -54,7 +54,7 @@ pub fn wait_status(status: i32) -> String {
     }
 }
 
-/// Names that are told one by one.
+/// Maximum number of names that are listed one by one.
 const NAMES_MAX: usize = 8;
 
 /// The first of some names, and how many more there are.

@@ -21,7 +21,7 @@ use super::base_folder::{BaseFolder, task_name};
 use super::which_run::RunArgument;
 use super::{Status, recorded_why};
 
-/// Tasks that are told about when one reason leads to the next.
+/// Maximum number of tasks in an answer when one reason leads to the next.
 const LINES_MAX: usize = 20;
 
 /// Says why a target would run now, or would not.

@@ -21,22 +21,25 @@ use super::super::feed::Look;
 use super::super::journal_tasks::NotRunning;
 use super::view::View;
 
-/// Maximum width of a node's name, and of a task's where a command needs the room.
+/// Maximum width of a node's name, in columns.
 const NODE_WIDTH_MAX: usize = 12;
+/// Maximum width of a task's name where a command needs the room, and of a stream's, in columns.
 const NAME_WIDTH_MAX: usize = 28;
-/// Open streams and open rounds that have a line each.
+/// Maximum number of open streams that have a line each.
 const STREAMS_MAX: usize = 3;
+/// Maximum number of open rounds that have a line each.
 const ROUNDS_MAX: usize = 2;
 /// Head of the column.
 const DONE: &str = "done";
-/// Rows of a failure and its output: those that it has on a small screen, and the most that there are.
+/// Minimum rows of a failure and its output, unless a third of the screen has fewer.
 const FAILURE_ROWS_MIN: usize = 8;
+/// Maximum rows of a failure and its output.
 const FAILURE_ROWS_MAX: usize = 22;
 /// Rows of the title, the count, the bar, the keys, and what stands above a failure.
 const FIXED_ROWS: usize = 5;
 /// Minimum number of rows for tasks that have ended: one is empty, one is their head.
 const ENDED_ROWS_MIN: u16 = 3;
-/// Maximum number of running tasks that are told as text.
+/// Maximum number of running tasks that are shown as text.
 const TASKS_TOLD_MAX: usize = 20;
 /// The keys, and what they do.
 const HELP: [(&str, &str); 10] = [
@@ -54,7 +57,7 @@ const HELP: [(&str, &str); 10] = [
 /// How the running tasks and the tables below them share the rest; what one of them does not need is the other's.
 const TASKS_SHARE: u16 = 3;
 const TABLES_SHARE: u16 = 2;
-/// Rows of that rest below which there are no tables.
+/// Minimum rows of that rest for which there are tables.
 const SHARED_ROWS_MIN: u16 = 5;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::DIM);

@@ -24,7 +24,7 @@ use super::which_run::RunArgument;
 use screen::Screen;
 use view::{Asked, View};
 
-/// From one look to the next, unless a key is pressed.
+/// Time between two looks, unless a key is pressed.
 const EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Shows a run while it goes on: tasks that run, rules, nodes, failures with their output.

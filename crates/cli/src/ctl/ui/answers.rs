@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::metrics;
 use super::watch::{Known, Watch};
 
-/// After so long without news a page is told that there are none, so that it notices a server that is gone.
+/// Time without news after which the server tells a page that there are none, so that the page notices a server that is
+/// gone.
 const SILENCE: Duration = Duration::from_secs(15);
 const JSON: &str = "application/json";
 const HTML: &str = "text/html; charset=utf-8";

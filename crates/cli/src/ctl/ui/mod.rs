@@ -28,11 +28,11 @@ use super::which_run::RunOption;
 use answers::Answers;
 use watch::Watch;
 
-/// How long the pages of a run that has ended have time to ask for the report.
+/// Timeout for the pages of a run that has ended to ask for the report.
 const GRACE: Duration = Duration::from_secs(3);
-/// Between two looks for a run that has not begun.
+/// Time between two looks for a run that has not begun.
 const BEGIN_TIME: Duration = Duration::from_millis(100);
-/// Timeout for pages to read it.
+/// Timeout for pages to read the report.
 const REPORT_TIME: Duration = Duration::from_secs(120);
 
 /// Shows a run in a browser: live while it goes on, then its report.

@@ -22,17 +22,17 @@ use super::super::feed::{Follower, status};
 use super::super::report::read_tails;
 use super::super::waiting::{Bounds, find, waiting};
 
-/// Shortest time between two looks.
+/// Minimum time between two looks.
 const EVERY_NS: u64 = 1_000_000_000;
-/// Reading the journal, or a picture, takes one in so many parts of a processor's time.
+/// Minimum time between two readings of the journal, or two pictures, in times of the processor's time that one takes.
 const SHARE: u64 = 20;
-/// Shortest time between two pictures.
+/// Minimum time between two pictures.
 const PICTURE_NS: u64 = 2_000_000_000;
 /// What the journal says of a task that it has defined and not begun.
 const NOT_STARTED: &str = "not started";
 /// Of a search for tasks that have not begun.
 const SEARCH: Bounds = Bounds { found: 1000, time: Duration::from_secs(5) };
-/// Rows of one message.
+/// Maximum rows of one message.
 const ROWS_MAX: usize = 2000;
 
 /// A run that is watched; all clones are of one.
