@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::ssh::LaunchError;
 
-/// The launcher has so long to say why an agent is gone.
+/// Timeout for the launcher to say why an agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// An agent, or why there is none.

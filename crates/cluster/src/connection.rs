@@ -17,11 +17,11 @@ use crate::data::Data;
 use crate::remote::Shared;
 use crate::reports::ReportSender;
 
-/// Of what commands have written so much may wait for the hub; then agents stop reading it.
+/// Maximum bytes of output of commands that wait for the hub. With more, agents stop reading it.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
-/// They go on when less than this waits.
+/// Maximum bytes that wait when agents go on reading.
 const BACKLOG_BYTES_LOW: usize = 16 << 20;
-/// How often that is looked at.
+/// Time between two looks at what waits.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// See the file's head.

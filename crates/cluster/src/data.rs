@@ -13,9 +13,9 @@ use crate::calls::Piped;
 use crate::launcher::Launcher;
 use crate::route::{Reached, Route};
 
-/// What the pipe holds in each direction.
+/// Maximum bytes that the pipe holds in each direction.
 const PIPE_BYTES: usize = 256 << 10;
-/// So much is copied at a time.
+/// Maximum bytes that are copied at a time.
 const COPY_BYTES: usize = 64 << 10;
 
 /// Connects to the files of a host.

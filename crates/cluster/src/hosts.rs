@@ -10,7 +10,7 @@ use rakuda_agent::providers::ExternalProvider;
 use crate::error::ClusterError;
 use crate::ranges::expand;
 
-/// Most cores that a line may name, and most hosts of a file.
+/// Maximum number of cores in a line, and of hosts in a file.
 pub(crate) const COUNT_MAX: u32 = 65_535;
 
 /// A host of the run.

@@ -28,7 +28,7 @@ use toml::Spanned;
 
 use crate::hosts::{COUNT_MAX, Host, HostFile, Merged, check_name, parse_line};
 
-/// Groups in groups, at most.
+/// Maximum depth of groups in groups.
 const DEPTH_MAX: usize = 8;
 
 #[derive(Debug, Deserialize)]

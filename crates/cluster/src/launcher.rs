@@ -11,11 +11,11 @@ use crate::port::LOCAL_NODE;
 use crate::program::{Depot, Programs};
 use crate::reports::{NodeEvent, NodeReport, ReportSender};
 
-/// Longest wait before a node is launched again, s.
+/// Maximum time before a node is launched again, s.
 pub(crate) const BACKOFF_S_MAX: u64 = 60;
-/// Launches without a task run in between.
+/// Maximum launches in a row without a task run in between.
 pub(crate) const FRUITLESS_MAX: u32 = 5;
-/// An agent that was started has so long to say hello.
+/// Timeout for the hello of an agent that was started.
 pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(60);
 
 /// What it takes to start an agent or a leader, and whom to tell.

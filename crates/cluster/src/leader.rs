@@ -31,23 +31,23 @@ use tokio::time::Instant;
 use crate::program::Depot;
 use crate::ssh::{self, LaunchError, Launched};
 
-/// The hub has so long to say where a channel is to lead.
+/// Timeout for the hub to say where a channel is to lead.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
-/// After a program's end its ssh has so long to say why.
+/// Timeout for the ssh of a program that has ended to say why.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// After the hub has closed a channel its program has so long to end.
+/// Timeout for the end of a program after the hub has closed its channel.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
-/// What agents tell of their nodes within this time goes to the hub together.
+/// Time for which what agents say of their nodes is collected; it goes to the hub together.
 const REPORT_DELAY: Duration = Duration::from_millis(50);
-/// So many beats for all agents go in the time after which the hub counts as gone: one more than a
-/// link's own, which is then not needed.
+/// Beats for all agents in the time after which the hub counts as gone: one more than a link's own, which is then not
+/// needed.
 const BEATS_IN_SILENCE: u32 = 6;
-/// An agent that was silent for longer than so many beats is named.
+/// Maximum silence of an agent, in beats. One that is silent for longer is named.
 const BEATS_UNHEARD: u64 = 2;
-/// Agents are told so often at most that the hub is there.
+/// Minimum time between two messages that tell agents that the hub is there.
 const HEARD_AGAIN_NS: Nanoseconds = 500_000_000;
-/// What is passed on at once.
+/// Maximum bytes that are passed on at once.
 const PASSED_BYTES: usize = 16 << 10;
 
 /// Leads until the hub ends that, or the connection to it does; says why. Must run inside a `tokio::task::LocalSet`.

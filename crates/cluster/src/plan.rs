@@ -15,9 +15,10 @@ use crate::error::ClusterError;
 use crate::hosts::{self, Host, HostFile};
 use crate::port::LOCAL_NODE;
 
-/// Hosts that are connected at the same time by default, and at most: sshd begins to refuse at 10 (MaxStartups).
+/// Maximum number of hosts that are connected at the same time. By default they are fewer: sshd begins to refuse at 10
+/// (MaxStartups).
 const CONNECTIONS_MAX: u32 = 256;
-/// Commands of a node live on for so long after its link was lost.
+/// Time for which the commands of a node live on after its link was lost.
 const ORPHAN_MS: u32 = 15_000;
 
 /// Where nodes come from that no host file names.

@@ -1,6 +1,6 @@
 //! `host[[01-12]]`: one word for many names. Knows nothing of hosts.
 
-/// Most names that one word may stand for.
+/// Maximum number of names that one word may stand for.
 const NAMES_MAX: usize = 10_000;
 
 /// All names that `pattern` stands for, in order. `[[...]]` holds items with commas between them,

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::port::Newcomer;
 
-/// What nodes tell of themselves within this time goes to the hub together.
+/// Time for which what nodes say of themselves is collected; it goes to the hub together.
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// What happened to a node elsewhere.

@@ -14,7 +14,7 @@ use crate::leaders::{Carried, Leader, Membership};
 use crate::ssh::{self, LaunchError, Launched};
 use crate::watched::Watched;
 
-/// After a link was lost, who carried it has so long to say why.
+/// Timeout for what carried a link that was lost to say why.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How a host is reached.

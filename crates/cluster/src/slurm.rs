@@ -15,16 +15,17 @@ use crate::reports::NodeEvent;
 use crate::search::Search;
 use crate::tool::ask;
 
-/// Between two looks at a job that waits; each time half as long again.
+/// Time between the first two looks at a job that waits; each time is half as long again.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// Maximum time between two looks at such a job.
 const LAST_LOOK: Duration = Duration::from_secs(15);
-/// A controller that does not answer so many times in a row is down.
+/// Maximum times in a row that a controller does not answer. After that it is down.
 const FAILURES_MAX: u32 = 20;
-/// A job that waits no longer than this is not worth a word.
+/// Maximum wait of a job that is not worth a word.
 const UNTOLD_NS: u64 = 1_500_000_000;
-/// Its place in the queue is asked for so often.
+/// Time between two questions for its place in the queue.
 const ASK_AGAIN_NS: u64 = 30_000_000_000;
-/// What has not changed is told so often.
+/// Time between two messages that say the same.
 const TELL_AGAIN_NS: u64 = 300_000_000_000;
 
 /// The batch job: it stays while job steps run in it, and at most two minutes until the first one

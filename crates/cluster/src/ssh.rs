@@ -15,9 +15,9 @@ use tokio::net::unix::pipe;
 use crate::program::{Answer, Depot, Programs, RECEIVE};
 use crate::watched::{self, Piece, Started, Watched, read_piece};
 
-/// A host that says nothing for so long cannot be used.
+/// Timeout for anything from a host: one that says nothing for longer cannot be used.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// What a login shell may print before.
+/// Maximum bytes that a login shell may print before.
 const NOISE_BYTES_MAX: usize = 1 << 20;
 /// What sshd, or what is in front of it, says when too many come at once, or when it is not up yet.
 const PASSING: [&str; 5] = [

@@ -18,11 +18,11 @@ use crate::ssh::{mark, token};
 use crate::tool::{self, quoted};
 use crate::watched::{Piece, Started, read_piece};
 
-/// So often it is looked what srun has said.
+/// Time between two looks at what srun has said.
 const LOOK: Duration = Duration::from_millis(200);
-/// An agent that does not come within so many looks (60 s) does not come.
+/// Maximum looks (60 s) until an agent comes. One that has not come by then does not come.
 const LOOKS_MAX: u32 = 300;
-/// A line that a task may print before its agent runs.
+/// Maximum bytes of a line that a task may print before its agent runs.
 const LINE_BYTES_MAX: usize = 4096;
 /// Of the user's own job steps; what they ask for must not count for ours.
 const NOT_OURS: [&str; 8] = [

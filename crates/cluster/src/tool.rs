@@ -8,11 +8,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::watched::{self, Started};
 
-/// A program that takes longer hangs: it asks a server that does not answer.
+/// Timeout for a program: one that takes longer asks a server that does not answer.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What is read of its output.
+/// Maximum bytes of its output that are read.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
-/// What was written comes so long after the end, at most.
+/// Timeout for what it has written, after its end.
 const OUTPUT_LIMIT: Duration = Duration::from_millis(500);
 
 /// Takes the run's mark out of the environment: batch systems hand that on to other machines, where

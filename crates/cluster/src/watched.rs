@@ -11,8 +11,9 @@ use rakuda_agent::{Helper, HelperProcess};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 
-/// Lines of stderr that are kept, and their length.
+/// Maximum lines of stderr that are kept.
 const LINES_KEPT: usize = 20;
+/// Maximum bytes of such a line.
 const LINE_BYTES_MAX: usize = 1000;
 
 /// A program with the other ends of its pipes.

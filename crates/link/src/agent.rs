@@ -13,7 +13,7 @@ use crate::hub::{Reader, VERSION, Writer};
 use crate::io::{Came, Ending, Link, MachineClock, StateSource};
 use crate::session::Limits;
 
-/// Until the welcome says more.
+/// Maximum silence of the hub until its welcome says more.
 const FIRST_SILENCE_MS: u32 = 10_000;
 
 /// Who the agent is.

@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// The longest message.
+/// Maximum bytes of a message.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// The longest piece.
+/// Maximum bytes of a piece.
 pub const PIECE_BYTES_MAX: usize = 256 << 10;
 
 /// Why a conversation ended early.

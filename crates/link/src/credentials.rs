@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub const HUB_NAME: &str = "hub";
 /// The name in the certificates of hosts that connect to one another.
 pub const PEER_NAME: &str = "peer";
-/// The longest credentials that are read.
+/// Maximum bytes of credentials that are read.
 const BYTES_MAX: u64 = 64 << 10;
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 16;

@@ -4,16 +4,16 @@
 //! them. It never reserves memory for what a length field promises; only for what has arrived. It does not know
 //! which frame may follow which: that is [`crate::session`]'s and [`crate::greeting`]'s part.
 
-/// The longest frame, in bytes after the length field.
+/// Maximum bytes of a frame after the length field.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
-/// The longest hello: it comes before anything is known of its sender.
+/// Maximum bytes of a hello. It comes before anything is known of its sender.
 pub const HELLO_BYTES_MAX: usize = 4 << 10;
 
-/// An empty decoder keeps at most so much memory.
+/// Maximum memory that an empty decoder keeps, bytes.
 const KEPT_BYTES: usize = 256 << 10;
-/// Of the length field.
+/// Bytes of the length field.
 const LENGTH_BYTES: usize = 4;
-/// Of the length field, the kind and a sequence number.
+/// Bytes of the length field, the kind and a sequence number.
 const DATA_HEADER_BYTES: usize = LENGTH_BYTES + 1 + 8;
 
 /// A frame, its body where it arrived.

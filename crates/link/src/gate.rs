@@ -23,11 +23,11 @@ use crate::credentials::{Authority, CredentialsError};
 use crate::greeting::{read_hello, say_refused};
 use crate::hub::Arrival;
 
-/// From accept(2) to the end of hello.
+/// Timeout for a hello, from accept(2) to its end.
 pub const HELLO_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum connections of those who have not shown yet who they are; more are closed at once.
+/// Maximum connections that have not shown yet whose they are. More are closed at once.
 pub const STRANGERS_MAX: usize = 256;
-/// When the machine has no descriptor left, so long until the next try.
+/// Time between two tries to accept when the machine has no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why nothing listens.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::frame::{self, Decoder, FRAME_BYTES_MAX, Frame, HELLO_BYTES_MAX, Kind};
 
-/// Of what came instead of a greeting, so much is shown.
+/// Maximum bytes that are shown of what came instead of a greeting.
 const SHOWN_BYTES: usize = 200;
 
 /// Why a connection did not become a link.

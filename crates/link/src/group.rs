@@ -11,7 +11,7 @@ use rakuda_proto::cluster::{GroupState, MemberSilence, MemberState};
 
 use crate::session::Nanoseconds;
 
-/// A report is closed when it has so much; what is over waits for the next.
+/// Bytes with which a report is closed. The rest waits for the next one.
 const REPORT_BYTES: usize = 4 << 20;
 
 /// An agent has told how its node is before the hub has dealt with what it told last.

@@ -19,7 +19,7 @@ use crate::io::{Came, Ending, Link, MachineClock};
 use crate::session::{Limits, Nanoseconds};
 use crate::time::ClockExchange;
 
-/// After bye was said, the other side has so long to close; then it is left alone.
+/// Timeout for the other side to close after bye was said; then it is left alone.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The version that both sides of a link must have.

@@ -12,7 +12,7 @@ use crate::private_file;
 /// First word of the line, and the version of what follows.
 const WORDS: [&str; 2] = ["rakuda-join", "1"];
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-/// The longest line that is read.
+/// Maximum bytes of a line that is read.
 const BYTES_MAX: u64 = 128 << 10;
 
 /// Why there is no invitation.

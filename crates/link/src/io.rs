@@ -18,7 +18,7 @@ use crate::frame::{Decoder, Frame};
 use crate::session::{Limits, Nanoseconds, Session, SessionError, Taken};
 use crate::time::{ClockExchange, TimeLane};
 
-/// Room that is made for each read.
+/// Room that is made for each read, bytes.
 const READ_BYTES: usize = 64 << 10;
 
 /// Reads the kernel's monotonic clock, ns.

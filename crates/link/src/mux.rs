@@ -12,10 +12,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, TokioAsyncReadCompatExt as _};
 use yamux::{Config, Connection, ConnectionError, Mode};
 
-/// Channels of one connection at a time, at most. One takes memory for what has arrived and was not
+/// Maximum channels of one connection at a time. One takes memory for what has arrived and was not
 /// read: 256 KiB, or what the line carries in two round trips.
 const CHANNELS_MAX: usize = 1 << 17;
-/// What is read, and written, at once.
+/// Bytes of the buffers that are read and written at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// One channel; dropping it ends it for the other side, too.

@@ -22,14 +22,14 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::credentials::{Credentials, CredentialsError, PEER_NAME};
 use crate::gate::STRANGERS_MAX;
 
-/// From a connection to its key, and from there to its use.
+/// Timeout for a key after a connection, and for its use after the key.
 pub const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
-/// The answer to a key that is waited for.
+/// Byte that answers a key that is waited for.
 const KNOWN: u8 = 1;
 
-/// What is said to the answer: the connection is used.
+/// Byte that answers that one: the connection is used.
 const TAKEN: u8 = 2;
 
 /// What says what a connection is for; whoever has it may make it.

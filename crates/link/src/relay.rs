@@ -18,11 +18,11 @@ use std::task::{Context, Poll, ready};
 use rakuda_proto::cluster::{Call, CallFailed};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-/// The longest call, and the longest piece.
+/// Maximum bytes of a call, and of a piece.
 pub const PIECE_BYTES_MAX: usize = 64 << 10;
 /// Bytes in front of a piece's body.
 const HEAD_BYTES: usize = 5;
-/// What is passed on at once.
+/// Maximum bytes that are passed on at once.
 const PASSED_BYTES: usize = 16 << 10;
 
 /// The channel leads there now: no body. First, or [`FAILED`] is.

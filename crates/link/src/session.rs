@@ -16,18 +16,19 @@ use crate::state_lane::StateLane;
 /// Nanoseconds from any fixed moment.
 pub type Nanoseconds = u64;
 
-/// The longest message, in bytes. A longer one cannot be sent.
+/// Maximum bytes of a message. A longer one cannot be sent.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// A longer message is cut into frames of their own.
+/// Maximum bytes of a message that shares a frame. A longer one is cut into frames of their own.
 const PART_BYTES: usize = 4 << 20;
-/// A frame of messages is closed when it has so much.
+/// Bytes with which a frame of messages is closed.
 const BATCH_BYTES: usize = 256 << 10;
-/// What is handed to a connection at a time is at least one frame, and no more frames beyond so much.
+/// Bytes after which no more frames are handed to a connection at a time. One frame is handed over in any case.
 const FILL_BYTES: usize = 1 << 20;
-/// What was taken is acknowledged no later than this, and when so much has come.
+/// Maximum time before what was taken is acknowledged.
 const ACK_DELAY_NS: u64 = 50_000_000;
+/// Bytes after which what was taken is acknowledged at once.
 const ACK_BYTES: usize = 1 << 20;
-/// So many beats may be lost before the silence limit.
+/// Number of beats in the time of the silence limit; all but one may be lost.
 const BEATS_IN_SILENCE: u64 = 5;
 
 /// Settings of a session.

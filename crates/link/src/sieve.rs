@@ -5,9 +5,9 @@
 
 use crate::frame::{FRAME_BYTES_MAX, Kind};
 
-/// Of the length field.
+/// Bytes of the length field.
 const LENGTH_BYTES: usize = 4;
-/// The length field and the kind.
+/// Bytes of the length field and the kind.
 const HEAD_BYTES: usize = LENGTH_BYTES + 1;
 
 /// Takes beats and states out of what an agent says, or nothing out of what the hub says.

@@ -6,9 +6,9 @@
 
 use crate::frame::{self, Kind};
 
-/// A side that was asked for the time will be asked again at once, and cuts for so long what it writes at a time.
+/// Time after a question for which a side writes little at a time, because the next question comes at once.
 const BUSY_NS: i64 = 50_000_000;
-/// So many questions may wait for their answers; an older one is not answered then.
+/// Maximum questions that wait for their answers. With more, the oldest is not answered.
 const OWED_MAX: usize = 16;
 
 /// One question and its answer: ns by the clock of who took the time.

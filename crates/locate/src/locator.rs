@@ -15,9 +15,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::conversation::{HolderQuestion, ask};
 use crate::process::converse;
 
-/// Processes at most: each has one question under way at a time, and the catalogue takes several.
+/// Maximum number of processes. Each has one question under way at a time, and the catalogue takes several.
 const PROCESSES_MAX: usize = 4;
-/// Questions that one of them takes at a time.
+/// Maximum number of questions that one of them takes at a time.
 const CHUNK: usize = 64;
 
 /// What was found out.

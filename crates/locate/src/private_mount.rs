@@ -20,9 +20,9 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::mount::gfarm_mount;
 
-/// A mount takes a tenth of a second; a catalogue that does not answer is not waited for longer.
+/// Timeout for a mount, which takes a tenth of a second unless the catalogue does not answer.
 const MOUNTED_WITHIN: Duration = Duration::from_secs(30);
-/// Of its complaints this much is told.
+/// Maximum bytes of its complaints that are reported.
 const COMPLAINT_BYTES: u64 = 2048;
 /// The kernel is to remember no name: one that another host has removed within the second could not
 /// be made anew here (open with `O_CREAT` goes to the file that is remembered, and ends with

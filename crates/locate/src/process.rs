@@ -12,7 +12,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use crate::conversation::greet;
 use crate::serve::WORD;
 
-/// Of what one writes to stderr this much is kept.
+/// Maximum bytes that are kept of what one writes to stderr: the last ones.
 const COMPLAINT_BYTES: usize = 2048;
 
 /// What it answers comes from here.

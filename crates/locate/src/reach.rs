@@ -14,13 +14,13 @@ use tokio::sync::Semaphore;
 use crate::conversation::{Answer, HolderQuestion, ask};
 use crate::process::converse;
 
-/// The catalogue has so long for each bundle of questions, on average.
+/// Timeout for the answers of the catalogue to a bundle of questions, on average.
 const CATALOGUE_WITHIN: Duration = Duration::from_secs(10);
-/// Questions in a bundle.
+/// Maximum questions in a bundle.
 const CHUNK: usize = 64;
-/// A host has so long to hand out a byte.
+/// Timeout for a host to hand out a byte.
 const HANDED_OUT_WITHIN: Duration = Duration::from_secs(5);
-/// Hosts that are asked at a time.
+/// Maximum hosts that are asked at a time.
 const HOSTS_AT_A_TIME: usize = 8;
 
 /// Whether a file can be read.

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The largest payload that is accepted, in bytes. A longer one is a broken or hostile sender.
+/// Maximum bytes of a payload. A longer one comes from a broken or hostile sender.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 /// Why a stream of frames cannot be read any further.

@@ -6,17 +6,17 @@
 
 use rakuda_proto::journal::{JournalEvent, NodeJoined};
 
-/// Cores of one node, and of one attempt.
+/// Maximum number of cores of one node, and of one attempt.
 pub const CORES_MAX: u32 = 1 << 16;
-/// Cores of all nodes together.
+/// Maximum number of cores of all nodes together.
 pub const CORES_OF_RUN_MAX: u32 = 1 << 22;
-/// Numbers of nodes.
+/// Maximum number of nodes: each is numbered below this.
 pub const NODES_MAX: u32 = 1 << 16;
-/// Numbers of tasks.
+/// Maximum number of tasks: each is numbered below this.
 pub const TASKS_MAX: u32 = 1 << 24;
-/// Times before or after 1970, and how long something took, ns: 146 years, so that a difference is a number, too.
+/// Maximum time before or after 1970, and duration, ns: 146 years, so that a difference is a number, too.
 const TIME_NS_MAX: u64 = 1 << 62;
-/// Bytes of one thing, and microseconds.
+/// Maximum bytes of one thing, and maximum microseconds.
 const AMOUNT_MAX: u64 = 1 << 60;
 
 /// Whether all numbers of a line are such as a run may write.

@@ -5,7 +5,7 @@ use rakuda_proto::Text;
 use crate::run::{Run, Task};
 use crate::summary::groups::{DIRECTORY, is_rakes_own};
 
-/// Names that are suggested at most.
+/// Maximum number of names that are suggested.
 const NEAR_MAX: usize = 3;
 
 /// The number of the task `name`. Of several (a definition that was completed later) the one that

@@ -20,7 +20,7 @@ use crate::regular::open_regular;
 
 /// Name of the folder of marks in `.rakuda`.
 pub const RUNNING: &str = "running";
-/// A mark that is longer is none.
+/// Maximum bytes of a mark.
 const MARK_BYTES_MAX: u64 = 1 << 20;
 
 /// What a mark says.

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _};
 
 use rakuda_proto::Text;
 
-/// A header is not longer than this: names of files have at most 4096 bytes.
+/// Maximum bytes of a header: names of files have at most 4096.
 const HEADER_BYTES_MAX: u64 = 1 << 16;
 
 /// What a piece is.

@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 
 use crate::bounds;
 
-/// A line that is longer is damage, and is skipped without being kept in memory.
+/// Maximum bytes of a line. A longer one is damage, and is skipped without being kept in memory.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Why a journal cannot be read at all.

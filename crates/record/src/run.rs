@@ -196,7 +196,8 @@ pub struct Run {
     cores_seen: u32,
 }
 
-/// Commands and rules are numbered as they come: a number beyond twice so many as were seen, and this, is damage.
+/// Maximum gap in the numbers of commands and rules, which are numbered as they come. A number beyond this and twice as
+/// many as were seen is damage.
 const GAP_MAX: usize = 1 << 16;
 
 impl Run {

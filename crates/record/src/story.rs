@@ -14,7 +14,7 @@ use rakuda_proto::journal::{
 use crate::run::{Attempt, Loss, Run, Task};
 use crate::why::because;
 
-/// Dependents that are told one by one.
+/// Maximum number of dependents that are listed one by one.
 const DEPENDENTS_MAX: usize = 10;
 
 /// What happened to a task.

@@ -265,6 +265,7 @@ fn buffered<R: Read>(journal: R) -> impl BufRead {
 
 /// Where the last whole line ends of a journal of so many bytes whose last line is torn.
 fn whole_lines(journal: &mut (impl Read + Seek), mut end: u64) -> io::Result<u64> {
+    /// Bytes that are read at a time.
     const STEP: u64 = 1 << 16;
     let mut part = Vec::new();
     while end > 0 {
@@ -289,6 +290,7 @@ pub fn last_event(
     mut journal: impl Read + Seek,
     wanted: Wanted,
 ) -> Result<Option<JournalEvent>, ReadError> {
+    /// Maximum bytes at the end of the journal that are read.
     const TAIL: u64 = 1 << 16;
     let bytes = journal.seek(SeekFrom::End(0))?;
     journal.seek(SeekFrom::Start(bytes.saturating_sub(TAIL)))?;

@@ -11,7 +11,7 @@ use rakuda_proto::journal::{Reason, ReasonKind, TaskOutcome};
 use crate::run::{Run, Task};
 use crate::story::{Fate, fate};
 
-/// Steps that are told of how a reason came about.
+/// Maximum number of steps that lead to a reason in an answer.
 const STEPS_MAX: usize = 20;
 
 /// The answer for one target.

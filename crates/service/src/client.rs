@@ -21,7 +21,7 @@ const TIME: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(60);
 /// Of a service whose events come to an end.
 const ENDED: &str = "it has ended";
-/// Longest answer that is read, bytes.
+/// Maximum bytes of an answer that is read.
 const BYTES_MAX: usize = 256 << 20;
 
 /// Why there is no answer.

@@ -10,7 +10,7 @@ use rakuda_info::external::{OUTPUT_BYTES_MAX, parse, wait_ns};
 
 use crate::sampling::{Ask, Found, Telling, moment};
 
-/// A long-lived provider that has lived so long was no fault of its start.
+/// Time after which the fault of a long-lived provider was not that of its start.
 const LIVED_NS: u64 = 60_000_000_000;
 
 /// Until nobody listens any more.

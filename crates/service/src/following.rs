@@ -19,11 +19,12 @@ use crate::client::{Client, ClientError};
 use crate::http::encoded;
 use crate::service::now;
 
-/// An answer is followed by so many times the time that it took, so that a large service is not asked all the time.
+/// Time between two questions, in times as long as the last answer took, so that a large service is not asked all the
+/// time.
 const REST: u32 = 10;
-/// A service that does not answer for so many periods is given up.
+/// Timeout for an answer of a service, in periods.
 const SILENT_PERIODS: u32 = 3;
-/// But it has at least so long.
+/// Minimum of that timeout.
 const SILENT_MIN: Duration = Duration::from_secs(1);
 
 /// What is asked for.

@@ -22,21 +22,23 @@ use crate::sampling::moment;
 use crate::service::Service;
 use crate::sources::Wish;
 
-/// What is found at the same time is told together: findings are waited for so long.
+/// Time for which findings are collected; they are sent together.
 const BATCH: Duration = Duration::from_millis(50);
-/// Longest time between two words; a connection that says nothing for longer is closed.
+/// Maximum time between two messages: a connection that says nothing for longer is closed.
 const BEAT_MAX: Duration = Duration::from_secs(5);
+/// Minimum time between two messages without news.
 const BEAT_MIN: Duration = Duration::from_millis(100);
-/// What was said holds for so many beats, and so long at least.
+/// Beats for which what was said holds.
 const BEATS: u32 = 3;
+/// Minimum time for which it holds.
 const VALIDITY_MIN: Duration = Duration::from_secs(1);
-/// A service that cannot be reached is tried again after so long.
+/// Time between two tries to reach a service.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Timeout for an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(15);
-/// A value that has not moved by more than its threshold is told again after so long.
+/// Time after which a value is sent again that has not moved by more than its threshold.
 const SILENCE_NS: u64 = 10_000_000_000;
-/// Longest wish, bytes.
+/// Maximum bytes of a wish.
 const WISH_BYTES_MAX: usize = 1 << 20;
 
 /// Where a service registers.

@@ -35,26 +35,28 @@ use crate::token::Token;
 
 /// Timeout for values that are asked for fresh.
 const FRESH_TIME: Duration = Duration::from_secs(5);
-/// Nor is the first sample for longer than this: who has started the service waits for its address.
+/// Timeout for the first sample: whoever has started the service waits for its address.
 const READY_TIME: Duration = Duration::from_millis(1500);
 /// Timeout for telling others that this service ends.
 const LEAVE_TIME: Duration = Duration::from_secs(1);
-/// Between two looks whether other nodes have told.
+/// Time between two looks whether other nodes have reported.
 const LOOK: Duration = Duration::from_millis(5);
-/// Between two looks whether a service that registers here has fallen silent.
+/// Time between two looks whether a service that registers here has fallen silent.
 const SILENCE_LOOK: Duration = Duration::from_millis(250);
-/// Services that register bring names of their own: those that nothing has are told after so long.
+/// Time after which names that nothing has are reported: services that register bring names of their own.
 const OTHERS_TIME: Duration = Duration::from_secs(60);
 /// Below it are the requests of services that register.
 const SOURCES: &str = "/v1/sources/";
-/// What a provider that registers has said holds for so long unless it says otherwise, and may hold for so long.
+/// Time for which what a provider that registers has said holds, unless it says otherwise.
 const VALIDITY_NS: u64 = 30_000_000_000;
+/// Minimum and maximum of that time.
 const VALIDITIES_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=86_400_000_000_000;
-/// Shortest time between two events to one client.
+/// Minimum time between two events to one client.
 const EVENT_TIME: Duration = Duration::from_millis(100);
-/// After so long without an event a client is told that there is none, so that each end notices when the other is gone.
+/// Time without an event after which the service tells a client that there is none, so that each end notices when the
+/// other is gone.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Between the two looks of [`sample_once`], which rates and shares are of.
+/// Time between the two looks of [`sample_once`], which rates and shares are of.
 const BETWEEN: Duration = Duration::from_millis(200);
 
 /// How a service is to be.

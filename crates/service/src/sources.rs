@@ -15,9 +15,10 @@ use tokio::sync::watch;
 
 use crate::freshness::Freshness;
 
-/// Maximum number of services that are there.
+/// Maximum number of services that have registered and are there.
 const SOURCES_MAX: usize = 1024;
-/// A service that has been silent for so many times its validity is taken to be gone, and forgotten.
+/// Maximum silence of a service, in times of its validity. One that is silent for longer is taken to be gone, and
+/// forgotten.
 const GONE_AFTER: u64 = 10;
 
 /// Why what a service says was not taken.

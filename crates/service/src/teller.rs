@@ -17,11 +17,11 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::sampling::{Control, Finding, Machine, moment};
 
-/// A value that has not moved by more than its threshold is told again after so long.
+/// Time after which a value is sent again that has not moved by more than its threshold.
 const SILENCE_NS: u64 = 10_000_000_000;
-/// What is found at the same time is told together: findings are waited for so long.
+/// Time for which findings are collected; they are sent together.
 const BATCH: Duration = Duration::from_millis(5);
-/// At first all is told at once, unless a provider takes longer than this.
+/// Timeout for the providers before the first message, which has all that they found by then.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// See the file's head.

@@ -9,8 +9,9 @@ use rakuda_link::private_file;
 
 /// Random bytes of a token.
 const RANDOM_BYTES: usize = 32;
-/// Shorter ones could be guessed.
+/// Minimum bytes of a token: shorter ones could be guessed.
 const LENGTH_MIN: usize = 16;
+/// Maximum bytes of a token.
 const LENGTH_MAX: usize = 512;
 
 /// Why there is no token.

@@ -21,7 +21,7 @@ pub enum Of {
     Rules,
 }
 
-/// More tasks than this make a picture that nobody can read, and `dot` takes minutes.
+/// Maximum number of tasks that make a useful picture. Nobody can read one of more, and `dot` takes minutes for it.
 pub const TASKS_ADVISED: usize = 1000;
 
 /// Writes a graph. The answer is the number of its nodes.

@@ -8,9 +8,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Slots of one interval; what takes more is drawn on so many.
+/// Maximum number of slots of one interval. What takes more is drawn on this many.
 const SLOTS_OF_ONE_MAX: usize = 1024;
-/// Slots of all intervals together; beyond that, each takes one. Only a journal that was made up has more.
+/// Maximum number of slots of all intervals together. Beyond that, each takes one. Only a journal that was made up has
+/// more.
 const SLOTS_MAX: usize = 1 << 24;
 
 /// What is to be placed.

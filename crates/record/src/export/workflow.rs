@@ -12,8 +12,8 @@ use rakuda_proto::journal::{Outcome, TaskKind, TaskOutcome};
 use crate::summary::streams::{StreamSide, streams};
 use crate::{Attempt, Run, Task};
 
-/// A group with more pairs of (what is below, what is above) than this is kept as a step of its
-/// own: contracted, it would be that many edges.
+/// Maximum number of pairs (what is below, what is above) of a group that is contracted: each becomes an edge. A group
+/// with more is kept as a step of its own.
 const PAIRS_MAX: usize = 100_000;
 
 /// A task of the graph.

@@ -15,9 +15,9 @@ use crate::folder::{Records, RunFolder};
 use crate::held::{of_ended, total_ns};
 use crate::reader::{ReadError, Wanted, read_wanted};
 
-/// Rules and patterns beyond this many are not kept: in a summary, or in memory.
+/// Maximum number of rules and patterns that are kept, in a summary or in memory.
 const GROUPS_MAX: usize = 4096;
-/// Summaries that are read: newer runs are more like the next one.
+/// Maximum number of summaries that are read: newer runs are more like the next one.
 const SUMMARIES: usize = 20;
 
 /// What an estimate rests on; the better ones first.

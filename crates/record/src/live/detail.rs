@@ -11,7 +11,7 @@ use crate::summary::outcomes::fate;
 use crate::summary::task_rows::exit_of;
 use crate::words::reason_in_words;
 
-/// Neighbours that are named.
+/// Maximum number of neighbours that are named.
 const NEIGHBOURS_MAX: usize = 100;
 
 /// None: the journal does not know it. `tail` is what it printed last.

@@ -28,7 +28,7 @@ pub use detail::detail;
 pub use pictures::pictures;
 pub use rows::{row, rule_key, start_ns};
 
-/// Rounds that a page is told of.
+/// Maximum number of rounds that a page gets.
 const ROUNDS_MAX: usize = 100;
 
 /// A run, and the tasks to which something has happened since it was last asked.

@@ -6,8 +6,10 @@ use crate::report::plot::{Rows, colour_class, running};
 use crate::report::text::series_label;
 use crate::report::{Report, data};
 
-/// Rows and columns of the chart of attempts: what a page draws in a few milliseconds, however many attempts there are.
+/// Maximum rows of the chart of attempts. A page draws rows and columns in a few milliseconds, however many attempts
+/// there are.
 const ROWS_MAX: u32 = 96;
+/// Columns of that chart.
 const COLUMNS: usize = 480;
 
 /// Running processes over time as SVG, its legend, and the chart of attempts as cells.

@@ -10,7 +10,7 @@ use crate::summary::groups::{Group, Groups};
 use crate::summary::outcomes::{Fate, fate};
 use crate::summary::task_rows::{exit_of, telling_command};
 
-/// Letters of a command; the whole is told of one task.
+/// Maximum characters of a command in a row; the detail of one task has the whole.
 const COMMAND_MAX: usize = 160;
 
 /// What a rule is known by as long as the run goes on: its label may change while more of its tasks begin, and its

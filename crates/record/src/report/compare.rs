@@ -14,11 +14,11 @@ use crate::summary::seconds as of_ns;
 use crate::summary::spans::Ending;
 use crate::summary::tables::GroupSummary;
 
-/// Names of tasks that ran in one run only, that are listed.
+/// Maximum number of names in a list of tasks that ran in one run only.
 pub const LISTED_MAX: usize = 20;
 
-/// Fewer attempts than these, in either run, do not enclose the median with 95 % even from the
-/// smallest to the largest: 1 − 2 · 2⁻⁶ is 97 %, 1 − 2 · 2⁻⁵ is 94 %.
+/// Minimum number of attempts, in either run. Fewer do not enclose the median with 95 % even from the smallest to the
+/// largest: 1 − 2 · 2⁻⁶ is 97 %, 1 − 2 · 2⁻⁵ is 94 %.
 pub const ATTEMPTS_MIN: usize = 6;
 
 /// A ratio and where it lies with about 95 %, judged from the scatter of both runs.

@@ -15,14 +15,15 @@ use crate::summary::spans::{Ending, Span};
 use crate::summary::task_rows::{TaskRow, task_rows};
 use crate::words::reason_in_words;
 
-/// Attempts beyond which the chart shows cells instead of attempts, and no names.
+/// Maximum number of attempts that the chart shows one by one, with their names. With more it shows cells.
 pub const SPANS_MAX: usize = 200_000;
-/// Rows of the table of tasks.
+/// Maximum rows of the table of tasks.
 pub const ROWS_OF_TABLE_MAX: usize = 200_000;
-/// Characters of a command in it.
+/// Maximum characters of a command in it.
 const COMMAND_MAX: usize = 400;
-/// Cells of the aggregated chart.
+/// Maximum rows of the aggregated chart.
 const ROWS_MAX: u32 = 256;
+/// Maximum columns of the aggregated chart.
 const COLUMNS: usize = 2000;
 
 /// All that the chart needs.

@@ -16,7 +16,7 @@ use crate::summary::tables::{GroupSummary, NodeSummary, Usage};
 
 /// Version of the fields.
 pub const VERSION: u32 = 1;
-/// Tasks that are listed at most where tasks are listed.
+/// Maximum number of tasks in a list of tasks.
 const LISTED_MAX: usize = 1000;
 
 /// One object.

@@ -5,9 +5,9 @@ use std::io::{self, BufRead};
 
 use crate::output::read_pieces;
 
-/// Bytes that are kept of each task.
+/// Maximum bytes that are kept of each task.
 const BYTES_KEPT: usize = 4096;
-/// Lines that are kept of each task.
+/// Maximum lines that are kept of each task.
 const LINES_KEPT: usize = 20;
 
 /// The tails of the last attempts of these tasks (sorted).

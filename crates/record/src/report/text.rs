@@ -22,13 +22,13 @@ use crate::words::duration_in_words;
 const COLUMNS: usize = 60;
 /// Columns of a label.
 const LABEL: usize = 32;
-/// Columns of words at the end of a row of two other columns.
+/// Maximum columns of words at the end of a row of two other columns.
 const WORDS: usize = 80;
-/// Rows of a table.
+/// Maximum rows of a table.
 const ROWS: usize = 20;
-/// Tasks of a cycle that are named.
+/// Maximum number of tasks of a cycle that are named.
 const STALLED: usize = 10;
-/// Tasks of the critical path, from its end.
+/// Maximum number of tasks of the critical path that are listed: those at its end.
 const PATH: usize = 12;
 
 /// The whole report.

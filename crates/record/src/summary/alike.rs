@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::run::{Run, Task};
 use crate::summary::groups::is_rakes_own;
 
-/// Minimum number of places that are taken as one rule: fewer are read one by one.
+/// Minimum number of places that are taken as one rule. Fewer are read one by one.
 const PLACES_MIN: usize = 10;
 
 /// A place of which nothing may have begun, as a hub tells of it.

@@ -4,9 +4,9 @@
 
 use crate::summary::spans::Process;
 
-/// Bins of the whole run: about the pixels of a plot.
+/// Number of bins of the whole run: about the pixels of a plot.
 pub const BINS: usize = 480;
-/// Groups with a curve of their own; the others are added up.
+/// Maximum number of groups with a curve of their own. The others are added up.
 pub const GROUPS_MAX: usize = 9;
 
 /// Curves of one run.

@@ -20,7 +20,7 @@ const RAKES_OWN: &[u8] = b"rake/";
 pub const DIRECTORY: &str = "directory";
 /// Where the actions of `directory` stand, without the number of the line.
 const RAKES_DIRECTORY: &[u8] = b"rake/dsl_definition.rb:";
-/// First commands that are looked at for one group.
+/// Maximum number of first commands that are looked at for one group.
 const COMMANDS_LOOKED_AT: usize = 1000;
 
 /// Tasks of one place.

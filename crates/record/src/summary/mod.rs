@@ -120,7 +120,7 @@ impl Staged {
     }
 }
 
-/// Attempts among the slowest.
+/// Maximum number of attempts among the slowest.
 pub const SLOWEST: usize = 20;
 
 impl Summary {

@@ -13,7 +13,7 @@ const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 const INTERPRETERS: [&str; 7] = ["python", "ruby", "perl", "node", "Rscript", "julia", "java"];
 /// Steps of a line that only prepare what comes next.
 const PREPARATIONS: [&str; 8] = ["cd", "set", "export", "mkdir", "umask", "ulimit", ".", "source"];
-/// Shells in shells deeper than this are not looked into.
+/// Maximum depth of shells in shells that are looked into.
 const DEPTH_MAX: u32 = 4;
 
 /// The program of a command; none: it has no words.

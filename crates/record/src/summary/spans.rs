@@ -12,9 +12,9 @@ use crate::held::{Held, total_ns};
 use crate::run::{Attempt, Run};
 use crate::summary::groups::Groups;
 
-/// Cores of one attempt beyond this are not drawn as lanes of their own.
+/// Maximum number of lanes that the cores of one attempt have.
 const LANES_OF_ONE_MAX: u32 = 1024;
-/// Lanes of one node that are taken at a time; beyond that, each attempt takes one. Only a journal
+/// Maximum number of lanes of one node that are taken at a time. Beyond that, each attempt takes one. Only a journal
 /// that was made up has more.
 const LANES_TAKEN_MAX: usize = 1 << 22;
 

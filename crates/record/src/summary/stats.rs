@@ -2,11 +2,12 @@
 //!
 //! It does not know what the durations are of.
 
-/// Bins of a decade in [`LogBins`].
+/// Number of bins of a decade in [`LogBins`].
 const BINS_PER_DECADE: f64 = 8.0;
-/// Durations below this are put into the first bin, s: the hub's clock does not tell them apart.
+/// Minimum duration with a bin of its own, s. Shorter ones are put into the first bin: the hub's clock does not tell
+/// them apart.
 const SECONDS_MIN: f64 = 1e-6;
-/// More bins than this are never needed: 16 decades.
+/// Maximum number of bins: 16 decades, of which more are never needed.
 const BINS_MAX: usize = 128;
 
 /// What many values look like. Unit: that of the values.

@@ -44,7 +44,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Maximum length of the body of a request, bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// The same of one that has a frame in it (POST).
+/// Maximum length of such a body that has a frame in it (POST), bytes.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// A request that was let in.

@@ -15,7 +15,7 @@ use crate::summary::outcomes::{Fate, fate};
 use crate::summary::streams::streams;
 use crate::{Run, Task};
 
-/// With more folders than this clusters do not help.
+/// Maximum number of folders that are drawn as clusters. With more, clusters do not help.
 const FOLDERS_MAX: usize = 12;
 
 pub(super) fn draw(run: &Run, graph: &mut Graph) -> usize {

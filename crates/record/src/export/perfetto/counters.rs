@@ -9,7 +9,7 @@ use super::packets::Trace;
 use super::{attempts, rule_name};
 use crate::Run;
 
-/// Rules that are counted one by one.
+/// Maximum number of rules that are counted one by one.
 const RULES_MAX: usize = 20;
 
 /// Changes of a counter: time and by how much, several at one time added up.

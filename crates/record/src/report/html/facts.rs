@@ -9,7 +9,7 @@ use crate::report::{Report, sync};
 use crate::summary::seconds as of_ns;
 use crate::summary::streams::streams;
 
-/// Bytes of input below which no card tells what of it was in memory: of so few that says nothing.
+/// Minimum bytes of input for which a card says what of it was in memory. Of fewer that says nothing.
 const INPUT_MIN: u64 = 1 << 20;
 
 /// Title, note, links, cards.

@@ -8,7 +8,7 @@ use crate::report::{Report, sync};
 use crate::sync::{Measured, SyncFigures};
 use crate::words::duration_in_words;
 
-/// Rounds that are listed.
+/// Maximum number of rounds that are listed.
 const ROWS_MAX: usize = 1000;
 
 /// The section; nothing where there was no round.

@@ -11,7 +11,7 @@ use crate::report::text::{costs_words, end_note, ends_words, route_words, stall_
 use crate::report::{Report, node_name};
 use crate::summary::streams::{StreamFate, StreamSummary, streams};
 
-/// Streams of which each end is shown.
+/// Maximum number of streams of which each end is shown.
 const DETAILS_MAX: usize = 40;
 
 /// The section; nothing where no stream was opened.

@@ -15,11 +15,11 @@ use crate::summary::seconds as of_ns;
 use crate::summary::spans::{Ending, Span};
 use crate::summary::tables::GroupSummary;
 
-/// Rows of a list of tasks.
+/// Maximum rows of a list of tasks.
 const ROWS_MAX: usize = 200;
-/// Failed tasks that are seen at once; further ones stand in a box that opens.
+/// Maximum number of failed tasks that are seen at once. Further ones stand in a box that opens.
 const FAILED_SHOWN: usize = 10;
-/// Failed tasks up to which all are shown whole; of more it is the first.
+/// Maximum number of failed tasks that are all shown whole. Of more, the first one is.
 const FAILED_OPEN: usize = 3;
 
 /// A cell with a number: what is shown, and what it is sorted by.

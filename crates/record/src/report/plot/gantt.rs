@@ -8,10 +8,11 @@ use crate::report::plot::drawing::{LEFT, RIGHT, WIDTH, colour_class, document, e
 use crate::summary::Summary;
 use crate::summary::spans::{Ending, Piece};
 
-/// Attempts that are drawn one by one.
+/// Maximum number of attempts that are drawn one by one.
 const SPANS_MAX: usize = 5000;
-/// Rows of the picture.
+/// Maximum rows of the picture.
 const ROWS_MAX: u32 = 96;
+/// Top of the rows, px.
 const TOP: f64 = 30.0;
 
 /// Rows of a chart: lanes of nodes, several in one when there are too many.

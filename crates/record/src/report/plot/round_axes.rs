@@ -11,7 +11,7 @@ pub(super) const HEIGHT: f64 = 224.0;
 pub(super) const TOP: f64 = 12.0;
 /// Bottom of the plot, px.
 pub(super) const BOTTOM: f64 = 190.0;
-/// More points than pixels cannot be told apart.
+/// Maximum number of points that are drawn. Nobody can tell more of them apart than there are pixels.
 pub(super) const POINTS_MAX: usize = 5000;
 /// Width of a letter of an axis on average, px.
 pub(super) const LETTER: f64 = 7.2;

@@ -11,24 +11,26 @@ use crate::report::plot::drawing::{colour_class, escape};
 use crate::report::plot::fitting::{self, fitted, fitted_name};
 use crate::summary::rule_graph::{RuleGraph, RuleNode, StreamNode};
 
-/// Rules that are drawn; a graph of more is not read as a picture.
+/// Maximum number of rules that are drawn. A graph of more is not read as a picture.
 pub const NODES_MAX: usize = 80;
-/// Width of boxes, px: as much as the longest text wants, within these bounds.
+/// Minimum width of boxes, px. The longest text decides it between this and the maximum.
 const WIDE_MIN: f64 = 150.0;
+/// Maximum width of boxes, px.
 const WIDE_MAX: f64 = 300.0;
+/// Height of boxes, px.
 const HIGH: f64 = 44.0;
-/// Between two boxes of a row, px.
+/// Gap between two boxes of a row, px.
 const GAP: f64 = 20.0;
 /// Left of the text of a rule, with its colour, and of a stream, px.
 const RULE_LEFT: f64 = 18.0;
 const STREAM_LEFT: f64 = 22.0;
 /// Right of the text, px; of a stream it is as on its left.
 const RIGHT: f64 = 8.0;
-/// From top to top.
+/// Distance from the top of a row to the top of the next, px.
 const DOWN: f64 = 86.0;
-/// Beside the boxes, for lines that go back, px.
+/// Margin beside the boxes, for lines that go back, px.
 const MARGIN: f64 = 24.0;
-/// Times that the boxes of all rows are put in order.
+/// Number of times that the boxes of all rows are put in order.
 const SWEEPS: usize = 4;
 
 /// What is drawn: rules, and after them streams; what comes before what.

@@ -10,9 +10,9 @@ use crate::summary::tables::GroupSummary;
 
 /// Width of a histogram in a table, px.
 const SMALL: f64 = 200.0;
-/// Height of one, px.
+/// Height of such a histogram, px.
 const HIGH: f64 = 30.0;
-/// Rules in the picture of their own.
+/// Maximum number of rules in the picture of their own.
 const ROWS_MAX: usize = 60;
 /// Left of the histograms there, px.
 const LABELS: f64 = 380.0;

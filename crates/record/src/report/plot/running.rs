@@ -9,10 +9,13 @@ use crate::report::plot::drawing::{
 use crate::report::text::series_label;
 use crate::summary::curve::BINS;
 
+/// Top of the plot, px.
 const TOP: f64 = 14.0;
+/// Height of the plot, px.
 const HIGH: f64 = 250.0;
+/// Bottom of the plot, px.
 const BOTTOM: f64 = TOP + HIGH;
-/// A row of the legend.
+/// Height of a row of the legend, px.
 const LEGEND_ROW: f64 = 18.0;
 
 /// The plot; as a part of a page it has no legend.
