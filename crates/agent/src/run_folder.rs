@@ -19,7 +19,7 @@ use crate::{clock, operations};
 /// Time between two looks whether the agent before this one, which its hub has lost, has ended.
 const STEP: Duration = Duration::from_millis(200);
 
-/// See the file's head.
+/// The run's folder on this agent's machine, shared with all or its own.
 pub(crate) struct RunFolder {
     /// Absolute.
     pub path: PathBuf,

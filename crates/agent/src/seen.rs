@@ -18,7 +18,7 @@ const REMEMBERED_MAX: usize = 10_000;
 /// A device number as statx(2) tells it.
 pub(crate) type Device = (u32, u32);
 
-/// See the module.
+/// What was seen of files, by path.
 #[derive(Debug, Default)]
 pub(crate) struct SeenFiles {
     files: BTreeMap<PathBuf, Seen>,

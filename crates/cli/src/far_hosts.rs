@@ -32,7 +32,7 @@ const ROOT: &str = "/";
 /// Number of looks that a host needs: rates and shares are of two.
 const DELTAS: u32 = 2;
 
-/// See the file's head.
+/// Hosts with an agent each, and what they have reported.
 pub struct FarHosts {
     reports: ReportReceiver,
     hosts: Vec<Host>,

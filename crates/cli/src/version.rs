@@ -9,7 +9,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// for hosts of other machine types lie beside it, `...-gnu; for hosts also aarch64, riscv64)`.
 static LONG: LazyLock<String> = LazyLock::new(|| in_words(&rakuda_cluster::other_machines()));
 
-/// See [`LONG`].
+/// The version, commit and machine types, in words for people.
 pub fn long() -> &'static str {
     &LONG
 }

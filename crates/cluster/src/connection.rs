@@ -24,7 +24,7 @@ const BACKLOG_BYTES_LOW: usize = 16 << 20;
 /// Time between two looks at what waits.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// See the file's head.
+/// A node's link, from one agent to the next.
 pub(crate) struct NodeConnection {
     /// What the hub knows, too.
     pub shared: Arc<Shared>,

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::hosts::HostFileError;
 
-/// See the file's head.
+/// Why nodes elsewhere cannot be had at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// A setting, or two of them together, cannot be used: what was found, and what was expected.

@@ -15,8 +15,8 @@ use crate::error::ClusterError;
 use crate::hosts::{self, Host, HostFile};
 use crate::port::LOCAL_NODE;
 
-/// Maximum number of hosts that are connected at the same time. By default they are fewer: sshd begins to refuse at 10
-/// (MaxStartups).
+/// Maximum number of hosts that are connected at the same time. The default is much lower, because sshd begins to
+/// refuse at 10 (MaxStartups).
 const CONNECTIONS_MAX: u32 = 256;
 /// Time for which the commands of a node live on after its link was lost.
 const ORPHAN_MS: u32 = 15_000;

@@ -134,7 +134,7 @@ impl Shared {
     }
 }
 
-/// See the file's head.
+/// The hub's end of an agent elsewhere.
 pub(crate) struct RemotePort {
     node: NodeId,
     shared: Arc<Shared>,

@@ -29,7 +29,7 @@ pub enum Frame<'a> {
     Data {
         /// Counted from 1.
         sequence: u64,
-        /// See [`split_messages`].
+        /// Messages, which [`split_messages`] takes apart.
         body: &'a [u8],
     },
     /// A piece of a message that is too long for one frame.
@@ -61,29 +61,29 @@ pub enum Frame<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// See [`Frame::Hello`].
+    /// Kind of [`Frame::Hello`].
     Hello = 1,
-    /// See [`Frame::Welcome`].
+    /// Kind of [`Frame::Welcome`].
     Welcome = 2,
-    /// See [`Frame::Refused`].
+    /// Kind of [`Frame::Refused`].
     Refused = 3,
-    /// See [`Frame::Data`].
+    /// Kind of [`Frame::Data`].
     Data = 4,
-    /// See [`Frame::Ack`].
+    /// Kind of [`Frame::Ack`].
     Ack = 5,
-    /// See [`Frame::Beat`].
+    /// Kind of [`Frame::Beat`].
     Beat = 6,
-    /// See [`Frame::Bye`].
+    /// Kind of [`Frame::Bye`].
     Bye = 7,
-    /// See [`Frame::Part`].
+    /// Kind of [`Frame::Part`].
     Part = 8,
-    /// See [`Frame::AskTime`].
+    /// Kind of [`Frame::AskTime`].
     AskTime = 9,
-    /// See [`Frame::TellTime`].
+    /// Kind of [`Frame::TellTime`].
     TellTime = 10,
-    /// See [`Frame::State`].
+    /// Kind of [`Frame::State`].
     State = 11,
-    /// See [`Frame::StateTaken`].
+    /// Kind of [`Frame::StateTaken`].
     StateTaken = 12,
 }
 

@@ -49,7 +49,7 @@ pub enum GateError {
 /// An agent that is let in: its first connection, and those that will take its place.
 pub type DialIn = (Arrival, mpsc::Receiver<Arrival>);
 
-/// See the file's head.
+/// The open gate of a run: it listens until it is dropped.
 pub struct Gate {
     address: SocketAddr,
     register: Rc<RefCell<Register>>,

@@ -19,7 +19,7 @@ const REPORT_BYTES: usize = 4 << 20;
 #[error("the agent told how its node is twice, and the hub has not dealt with the first")]
 pub struct ToldTwice;
 
-/// See the file's head.
+/// The agents of a host group, and the states that wait for the hub.
 #[derive(Debug, Default)]
 pub struct Group {
     members: BTreeMap<u32, Member>,

@@ -46,7 +46,7 @@ pub enum InvitationError {
     Malformed,
 }
 
-/// See the file's head.
+/// What an agent needs to find and enter a run.
 #[derive(Debug, Clone)]
 pub struct Invitation {
     /// `HOST:PORT` of the hub.

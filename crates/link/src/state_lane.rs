@@ -8,7 +8,7 @@
 use crate::frame::{self, Kind};
 use crate::session::SessionError;
 
-/// See the file's head.
+/// One end of the lane: what is offered, and what is under way.
 #[derive(Debug, Default)]
 pub(crate) struct StateLane {
     /// There is something newer than what was sent last.

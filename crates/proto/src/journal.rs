@@ -75,7 +75,7 @@ pub enum JournalEvent {
     RunEnded(RunEnded),
 }
 
-/// See [`JournalEvent::RunStarted`].
+/// Fields of [`JournalEvent::RunStarted`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunStarted {
@@ -120,7 +120,7 @@ pub struct RunStarted {
     pub environment: std::collections::BTreeMap<String, String>,
 }
 
-/// See [`JournalEvent::NodeJoined`].
+/// Fields of [`JournalEvent::NodeJoined`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeJoined {
     /// ns since 1970.
@@ -138,7 +138,7 @@ pub struct NodeJoined {
     pub group: Option<String>,
 }
 
-/// See [`JournalEvent::NodeLost`].
+/// Fields of [`JournalEvent::NodeLost`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeLost {
     /// ns since 1970.
@@ -150,7 +150,7 @@ pub struct NodeLost {
     pub reason: Option<String>,
 }
 
-/// See [`JournalEvent::NodeGone`].
+/// Fields of [`JournalEvent::NodeGone`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeGone {
     /// ns since 1970.
@@ -162,7 +162,7 @@ pub struct NodeGone {
     pub reason: Option<String>,
 }
 
-/// See [`JournalEvent::InvocationStarted`].
+/// Fields of [`JournalEvent::InvocationStarted`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvocationStarted {
     /// ns since 1970.
@@ -176,7 +176,7 @@ pub struct InvocationStarted {
     pub caller: Option<u32>,
 }
 
-/// See [`JournalEvent::InvocationEnded`].
+/// Fields of [`JournalEvent::InvocationEnded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvocationEnded {
     /// ns since 1970.
@@ -189,7 +189,7 @@ pub struct InvocationEnded {
     pub abandoned: u32,
 }
 
-/// See [`JournalEvent::RuleDefined`].
+/// Fields of [`JournalEvent::RuleDefined`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleDefined {
     /// Its number.
@@ -220,7 +220,7 @@ pub enum TaskKind {
     Asked,
 }
 
-/// See [`JournalEvent::TaskDefined`].
+/// Fields of [`JournalEvent::TaskDefined`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskDefined {
@@ -312,7 +312,7 @@ pub struct Reason {
     pub by_ns: Option<i128>,
 }
 
-/// See [`JournalEvent::AttemptStarted`].
+/// Fields of [`JournalEvent::AttemptStarted`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptStarted {
     /// ns since 1970.
@@ -357,7 +357,7 @@ impl AttemptStarted {
     }
 }
 
-/// See [`JournalEvent::GangStarted`].
+/// Fields of [`JournalEvent::GangStarted`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GangStarted {
     /// ns since 1970.
@@ -387,7 +387,7 @@ pub struct SharedCores {
     pub there: u64,
 }
 
-/// See [`JournalEvent::StreamsOpened`].
+/// Fields of [`JournalEvent::StreamsOpened`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamsOpened {
     /// ns since 1970.
@@ -429,7 +429,7 @@ pub struct StreamNote {
     pub route: Option<StreamRoute>,
 }
 
-/// See [`JournalEvent::StreamsRerouted`].
+/// Fields of [`JournalEvent::StreamsRerouted`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamsRerouted {
     /// ns since 1970.
@@ -449,7 +449,7 @@ pub struct StreamReroute {
     pub route: StreamRoute,
 }
 
-/// See [`JournalEvent::StreamsEnded`].
+/// Fields of [`JournalEvent::StreamsEnded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamsEnded {
     /// ns since 1970.
@@ -472,7 +472,7 @@ pub struct StreamsEnded {
     pub interrupted: bool,
 }
 
-/// See [`JournalEvent::StreamsStalled`].
+/// Fields of [`JournalEvent::StreamsStalled`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamsStalled {
     /// ns since 1970.
@@ -487,7 +487,7 @@ pub struct StreamsStalled {
     pub silence_ns: u64,
 }
 
-/// See [`JournalEvent::CommandStarted`].
+/// Fields of [`JournalEvent::CommandStarted`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandStarted {
     /// ns since 1970.
@@ -542,7 +542,7 @@ impl CommandEnvironment {
     }
 }
 
-/// See [`JournalEvent::CommandPrepared`].
+/// Fields of [`JournalEvent::CommandPrepared`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandPrepared {
@@ -559,7 +559,7 @@ pub struct CommandPrepared {
     pub worker: u32,
 }
 
-/// See [`JournalEvent::CommandEnded`].
+/// Fields of [`JournalEvent::CommandEnded`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandEnded {
@@ -625,7 +625,7 @@ pub enum TargetFate {
     Stuck,
 }
 
-/// See [`JournalEvent::AttemptEnded`].
+/// Fields of [`JournalEvent::AttemptEnded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptEnded {
     /// ns since 1970.
@@ -701,7 +701,7 @@ pub enum TaskOutcome {
     NotReached,
 }
 
-/// See [`JournalEvent::TaskSettled`].
+/// Fields of [`JournalEvent::TaskSettled`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSettled {
     /// ns since 1970.
@@ -715,7 +715,7 @@ pub struct TaskSettled {
     pub because: Vec<u32>,
 }
 
-/// See [`JournalEvent::TaskBlamed`].
+/// Fields of [`JournalEvent::TaskBlamed`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskBlamed {
     /// ns since 1970.
@@ -726,7 +726,7 @@ pub struct TaskBlamed {
     pub nodes: Vec<u32>,
 }
 
-/// See [`JournalEvent::NodeChosen`].
+/// Fields of [`JournalEvent::NodeChosen`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeChosen {
     /// ns since 1970.
@@ -747,7 +747,7 @@ pub struct NodeChosen {
     pub values: std::collections::BTreeMap<String, String>,
 }
 
-/// See [`JournalEvent::TaskReopened`].
+/// Fields of [`JournalEvent::TaskReopened`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReopened {
     /// ns since 1970.
@@ -756,7 +756,7 @@ pub struct TaskReopened {
     pub task: u32,
 }
 
-/// See [`JournalEvent::InputLost`].
+/// Fields of [`JournalEvent::InputLost`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputLost {
     /// ns since 1970.
@@ -765,7 +765,7 @@ pub struct InputLost {
     pub task: u32,
 }
 
-/// See [`JournalEvent::FileStaged`].
+/// Fields of [`JournalEvent::FileStaged`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStaged {
     /// When it was there, ns since 1970.
@@ -785,7 +785,7 @@ pub struct FileStaged {
     pub took_ns: u64,
 }
 
-/// See [`JournalEvent::ClockStepped`].
+/// Fields of [`JournalEvent::ClockStepped`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockStepped {
     /// When it was noticed, ns since 1970: by the journal's own clock, which nobody sets.
@@ -805,7 +805,7 @@ fn is_zero<Number: Default + PartialEq>(number: &Number) -> bool {
     *number == Number::default()
 }
 
-/// See [`JournalEvent::RoundEnded`].
+/// Fields of [`JournalEvent::RoundEnded`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoundEnded {
@@ -878,7 +878,7 @@ pub struct RoundEnded {
     pub collect: Vec<String>,
 }
 
-/// See [`JournalEvent::RoundValues`].
+/// Fields of [`JournalEvent::RoundValues`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoundValues {
@@ -943,7 +943,7 @@ pub struct RoundClock {
     pub wall_set_ns: i64,
 }
 
-/// See [`JournalEvent::StopRequested`].
+/// Fields of [`JournalEvent::StopRequested`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopRequested {
     /// ns since 1970.
@@ -966,7 +966,7 @@ pub enum RunOutcome {
     Recovered,
 }
 
-/// See [`JournalEvent::RunEnded`].
+/// Fields of [`JournalEvent::RunEnded`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunEnded {
     /// ns since 1970.

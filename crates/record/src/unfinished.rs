@@ -160,7 +160,7 @@ struct Pass {
     /// The newest time so far.
     newest_ns: Option<i64>,
     damage: Option<Damage>,
-    /// See [`Unfinished`].
+    /// As in [`Unfinished`].
     clock_ahead_ns: (i64, i64),
 }
 

@@ -87,7 +87,7 @@ struct Made {
     random: Random,
 }
 
-/// See [`Made`]; shared with the link, which takes what is new.
+/// What an agent has [`Made`] up of its node, shared with the link, which takes what is new.
 struct States(RefCell<Made>);
 
 impl States {

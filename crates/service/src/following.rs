@@ -40,7 +40,7 @@ pub enum News {
     Silent(String),
 }
 
-/// See the file's head.
+/// A service that is followed: its news, and the wishes that it gets.
 #[derive(Debug)]
 pub struct Follower {
     news: UnboundedReceiver<News>,

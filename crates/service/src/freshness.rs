@@ -7,7 +7,7 @@ use rakuda_info::catalogue;
 use rakuda_info::registry::{AttributeId, Registry, is_name, split_instance};
 use serde::{Deserialize, Serialize};
 
-/// See the file's head.
+/// The maximum age of values, by provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
     /// Of these providers, or attributes until [`Freshness::resolved`], ns; nothing: any age will do.

@@ -83,7 +83,7 @@ struct Source {
     answered: watch::Sender<u64>,
 }
 
-/// See the file's head.
+/// The services that register here, and whose nodes are whose.
 #[derive(Default)]
 pub(crate) struct Sources {
     all: BTreeMap<String, Source>,

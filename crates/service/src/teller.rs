@@ -24,7 +24,7 @@ const BATCH: Duration = Duration::from_millis(5);
 /// Timeout for the providers before the first message, which has all that they found by then.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// See the file's head.
+/// Samples this node and makes deltas of what has changed.
 pub struct Teller {
     known: Rc<RefCell<Known>>,
     sampling: RefCell<Option<Sampling>>,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::Notify;
 
-/// See the file's head.
+/// The files that are being written.
 #[derive(Default)]
 pub(super) struct Writes {
     paths: RefCell<BTreeSet<PathBuf>>,

@@ -29,7 +29,7 @@ pub(crate) struct Step {
     pub inputs: Vec<u32>,
 }
 
-/// See the head of this file.
+/// The tasks that ran or were to run, and the files between them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Workflow {
     /// Parents before children.

@@ -110,7 +110,7 @@ impl StreamNode {
     }
 }
 
-/// See the head of this file.
+/// Rules as nodes, with streams between them, and how many pairs of tasks each edge stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleGraph {
     /// In order of their numbers.
