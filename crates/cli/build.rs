@@ -23,7 +23,7 @@ fn main() {
     println!("cargo:rustc-env=RAKUDA_TARGET={target}");
 }
 
-/// What git says; nothing where there is no git or no checkout.
+/// What git says. `None` where there is no git or no checkout.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();

@@ -93,7 +93,7 @@ impl StepWatch {
         Self { ahead_ns }
     }
 
-    /// It is so far ahead now: by how much it was set since; nothing: it was not.
+    /// It is so far ahead now: by how much it was set since. `None`: it was not.
     pub fn see(&mut self, ahead_ns: i64) -> Option<i64> {
         let by_ns = ahead_ns.saturating_sub(self.ahead_ns);
         if by_ns.unsigned_abs() < STEP_NS_MIN {

@@ -76,7 +76,7 @@ struct Inner {
     elsewhere: RefCell<Option<PathBuf>>,
     /// Opened once for all commands.
     null: OwnedFd,
-    /// Of the run, or of the agent elsewhere: what a command is marked with. None: commands are not marked.
+    /// Of the run, or of the agent elsewhere: what a command is marked with. `None`: commands are not marked.
     mark: Option<String>,
     /// By number; 0 is this process's own.
     environments: RefCell<BTreeMap<u32, Rc<EnvironmentBlock>>>,

@@ -127,7 +127,7 @@ impl Gates {
         }
     }
 
-    /// Has a command wait at the gate of its round; nothing: it is not to be held.
+    /// Has a command wait at the gate of its round. `None`: it is not to be held.
     pub fn admit(
         self: &Rc<Self>,
         command: CommandId,
@@ -348,7 +348,7 @@ impl Round {
         Ok(at)
     }
 
-    /// What has become of a worker's order; nothing: it has none.
+    /// What has become of a worker's order. `None`: it has none.
     fn order(&self, worker: u32) -> Option<Order> {
         let mut at = [0; 8];
         self.page.read_exact_at(&mut at, place_of(worker) + 56).ok()?;
@@ -397,7 +397,7 @@ impl Round {
         self.places.borrow().keys().any(&mut is_alone)
     }
 
-    /// What the worker has noted; nothing: it has not gone through.
+    /// What the worker has noted. `None`: it has not gone through.
     fn stamps(&self, worker: u32) -> Option<(GateKind, GateStamps)> {
         let mut slot = [0; PLACE_BYTES];
         self.page.read_exact_at(&mut slot, place_of(worker)).ok()?;
@@ -432,7 +432,7 @@ impl Round {
 /// What a worker was to see to before it waited.
 struct Order {
     state: CacheState,
-    /// Nothing: it has not done so.
+    /// `None`: it has not done so.
     evidence: Option<CacheEvidence>,
     /// Why it could not.
     error: Option<io::Error>,

@@ -17,7 +17,7 @@ use rakuda_proto::agent::CommandId;
 use crate::files::make_scratch;
 use crate::spawn::EnvironmentBlock;
 
-/// The process whose file this is, by its name; none: it is no such file.
+/// The process whose file this is, by its name. `None`: it is no such file.
 pub fn agent_of(path: &Path) -> Option<i32> {
     let (process, command) = path.file_name()?.to_str()?.strip_prefix("hosts-")?.split_once('-')?;
     command.parse::<u32>().ok()?;

@@ -26,7 +26,7 @@ pub struct Wanted<'a> {
     pub name: &'a [u8],
     /// The value of PATH.
     pub search_path: &'a [u8],
-    /// Where the command runs; `None`: where this process is.
+    /// Where the command runs. `None`: where this process is.
     pub directory: Option<&'a Path>,
 }
 

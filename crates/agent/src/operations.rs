@@ -24,7 +24,7 @@ use crate::mounts;
 static ALL: AtomicU64 = AtomicU64::new(0);
 static RUN: AtomicU64 = AtomicU64::new(0);
 
-/// None: no folder was entered, and no call counts as one on its file system.
+/// `None`: no folder was entered, and no call counts as one on its file system.
 static FILE_SYSTEMS: RwLock<Option<FileSystems>> = RwLock::new(None);
 
 /// What is mounted, as far as it matters for the run's folder.

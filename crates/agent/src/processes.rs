@@ -118,7 +118,7 @@ pub fn wait_for(id: i32) -> Ending {
     }
 }
 
-/// A child that has ended, and how; `None`: no other has. Orphans are among them.
+/// A child that has ended, and how. `None`: no other has. Orphans are among them.
 pub fn reap() -> Option<(i32, Ending)> {
     let mut status = 0;
     // SAFETY: the pointer is to this frame.
@@ -334,8 +334,8 @@ pub fn first_lives(mark: &str) -> bool {
     shows_life(&first_name(mark))
 }
 
-/// Where [`Life`] of processes like this one is seen: on this machine until it is started anew, and in
-/// one space of networks. None: the kernel does not tell.
+/// Where [`Life`] of processes like this one is seen: on this machine until it is started anew, and in one space of
+/// networks. `None`: the kernel does not tell.
 pub fn life_space() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let network = std::fs::read_link("/proc/self/ns/net").ok()?;

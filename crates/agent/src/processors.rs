@@ -31,7 +31,7 @@ pub struct Binding {
 }
 
 impl Processors {
-    /// A processor for a worker that is the `local_rank`-th of its round here; nothing: none is known.
+    /// A processor for a worker that is the `local_rank`-th of its round here. `None`: none is known.
     pub fn bind(&self, round: u32, worker: u32, local_rank: u32) -> Option<Binding> {
         self.bind_one_of(&cores::numbers(), (round, worker), local_rank)
     }

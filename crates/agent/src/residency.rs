@@ -56,8 +56,8 @@ pub fn is_known() -> bool {
     result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
 }
 
-/// Bytes of `path` that are in memory, and its bytes in all; `None`: not known, or there is no such
-/// file. What was seen of the file, or of one in the same folder, is not asked for again.
+/// Bytes of `path` that are in memory, and its bytes in all. `None`: not known, or there is no such file. What was seen
+/// of the file, or of one in the same folder, is not asked for again.
 fn of(path: &Path, version: FileVersion, files: &mut SeenFiles) -> Option<(u64, u64)> {
     if let Some(seen) = files.of(path, version) {
         return of_seen(path, seen, files);
@@ -90,7 +90,7 @@ pub(crate) fn of_plain(path: &Path, bytes: u64) -> Option<(u64, u64)> {
     share_of(pages_of_plain(path, OFlags::empty()).ok()?, bytes)
 }
 
-/// The number of pages in memory; none: not known.
+/// The number of pages in memory. `None`: not known.
 fn pages_of_plain(path: &Path, how: OFlags) -> Result<Option<u64>, Errno> {
     operations::count(path, 1);
     // Not to wait for the other end of a pipe, and not to get a terminal.

@@ -41,7 +41,8 @@ impl SignalMask {
 pub struct Received {
     /// Its number.
     pub signal: i32,
-    /// Who sent it; none: the kernel, as with Ctrl-C on the terminal, which every process of the foreground group gets.
+    /// Who sent it. `None`: the kernel, as with Ctrl-C on the terminal, which every process of the foreground group
+    /// gets.
     pub sender: Option<u32>,
 }
 
@@ -74,7 +75,7 @@ impl SignalQueue {
         Ok((Self { descriptor }, SignalMask(before)))
     }
 
-    /// The next signal; `None`: there is none now.
+    /// The next signal. `None`: there is none now.
     pub fn read(&self) -> Option<Received> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();

@@ -176,7 +176,7 @@ pub struct Launch<'a> {
     pub words: &'a [CString],
     /// Its environment.
     pub environment: &'a EnvironmentBlock,
-    /// Where it runs; nothing: here.
+    /// Where it runs. `None`: here.
     pub directory: Option<&'a CStr>,
     /// Its descriptors.
     pub descriptors: &'a [DescriptorAction],

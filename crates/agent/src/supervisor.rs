@@ -19,7 +19,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// As the environment names it; nothing: nobody wants to be told.
+    /// As the environment names it. `None`: nobody wants to be told.
     pub fn named() -> Option<Self> {
         let socket = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty())?;
         Some(Self { socket })

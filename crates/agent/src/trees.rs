@@ -73,7 +73,7 @@ pub fn kill_all_with(name: &str, values: &BTreeSet<Vec<u8>>) -> usize {
     })
 }
 
-/// What a process was started with; none: that is not known, or another user's.
+/// What a process was started with. `None`: that is not known, or another user's.
 fn variable_of(id: i32, name: &str) -> Option<Vec<u8>> {
     let environment = environment_of(id)?;
     let mut values = environment.split(|byte| *byte == 0).filter_map(|variable| {
@@ -82,8 +82,8 @@ fn variable_of(id: i32, name: &str) -> Option<Vec<u8>> {
     values.next()
 }
 
-/// What a process was started with; none: that is not known, or another user's. The kernel shows nothing of one that is
-/// executing a program until it is done with that, so such a process is waited for.
+/// What a process was started with. `None`: that is not known, or another user's. The kernel shows nothing of one that
+/// is executing a program until it is done with that, so such a process is waited for.
 pub(crate) fn environment_of(id: i32) -> Option<Vec<u8>> {
     let until_ns = clock::monotonic_ns() + EXECUTION_NS;
     loop {

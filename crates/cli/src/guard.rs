@@ -77,7 +77,7 @@ struct Guard {
     signals: SignalQueue,
     requests: HubRequests,
     front: i32,
-    /// As wait(2) gives it; none: it runs.
+    /// As wait(2) gives it. `None`: it runs.
     front_status: Option<i32>,
     hubs: Vec<RunningHub>,
     /// Where the last run is.

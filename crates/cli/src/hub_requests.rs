@@ -36,7 +36,7 @@ pub struct HubRequest {
 
 /// The guard's end.
 pub struct HubRequests {
-    /// None: nobody can ask any more.
+    /// `None`: nobody can ask any more.
     socket: Option<OwnedFd>,
     /// Pieces of the environment.
     environment: Vec<u8>,
@@ -62,7 +62,7 @@ impl HubRequests {
         self.socket.as_ref().map(AsFd::as_fd)
     }
 
-    /// The next request that has come as a whole; `None`: there is none now.
+    /// The next request that has come as a whole. `None`: there is none now.
     pub fn receive(&mut self) -> Option<HubRequest> {
         loop {
             let socket = self.socket.as_ref()?;

@@ -45,7 +45,7 @@ pub fn tell(socket: &OwnedFd, tiding: &Tiding) {
     let _ = rustix::io::retry_on_intr(|| send(socket, &bytes, SendFlags::NOSIGNAL));
 }
 
-/// The next tiding that has come; `None`: there is none now.
+/// The next tiding that has come. `None`: there is none now.
 pub fn receive(socket: &OwnedFd) -> Option<Tiding> {
     let mut bytes = vec![0; BYTES_MAX];
     let received = rustix::io::retry_on_intr(|| recv(socket, &mut bytes[..], RecvFlags::DONTWAIT));

@@ -58,7 +58,7 @@ impl Words {
 /// Where the agents of one node are waited for.
 pub(crate) struct AgentSlot {
     arrivals: UnboundedReceiver<Coming>,
-    /// Who starts another agent of the node, by its name; none: nobody can.
+    /// Who starts another agent of the node, by its name. `None`: nobody can.
     starter: Option<(String, UnboundedSender<String>)>,
     /// The first agent was started without being asked for.
     asked: bool,

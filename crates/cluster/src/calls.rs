@@ -56,7 +56,7 @@ impl Calls {
 pub(crate) struct OwnCalls(pub WeakUnboundedSender<Call>);
 
 impl OwnCalls {
-    /// For a node that has come; none: the hub is gone.
+    /// For a node that has come. `None`: the hub is gone.
     pub fn calls(&self) -> Option<Calls> {
         self.0.upgrade().map(Calls)
     }

@@ -18,7 +18,7 @@ pub(crate) const COUNT_MAX: u32 = 65_535;
 pub(crate) struct Host {
     /// As in the file; ssh is given it as it is.
     pub name: String,
-    /// Cores to use; `None`: as many as its agent finds.
+    /// Cores to use. `None`: as many as its agent finds.
     pub cores: Option<u32>,
     /// The groups that it belongs to, outermost first; empty in Pwrake's form.
     pub groups: Vec<String>,

@@ -10,7 +10,7 @@ use crate::reports::NodeEvent;
 use crate::search::Search;
 use crate::{slurm, template};
 
-/// Begins to look for nodes that are not known yet; none: there will be no others.
+/// Begins to look for nodes that are not known yet. `None`: there will be no others.
 pub(crate) fn await_nodes(context: &Context, nodes: &Rc<Nodes>) -> Option<Rc<Search>> {
     let search = Search::new(context, nodes)?;
     let plan = &context.plan;

@@ -37,7 +37,7 @@ pub(crate) enum Origin {
 /// Which allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SlurmWish {
-    /// The job that has it; nothing: one is asked for.
+    /// The job that has it. `None`: one is asked for.
     pub job: Option<String>,
     /// Nodes to ask for.
     pub nodes: u32,

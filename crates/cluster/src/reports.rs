@@ -142,7 +142,7 @@ pub struct ReportReceiver {
 }
 
 impl ReportReceiver {
-    /// The next one; none: there will be no other.
+    /// The next one. `None`: there will be no other.
     pub async fn recv(&mut self) -> Option<NodeReport> {
         let report = self.receiver.recv().await?;
         Some(self.taken(report))

@@ -195,7 +195,7 @@ fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
-/// `[DAYS-][[HOURS:]MINUTES:]SECONDS`; none: no end is set.
+/// `[DAYS-][[HOURS:]MINUTES:]SECONDS`. `None`: no end is set.
 fn seconds_left(text: &str) -> Option<i64> {
     let (days, clock) = match text.split_once('-') {
         Some((days, clock)) => (days.parse::<i64>().ok()?, clock),

@@ -74,7 +74,8 @@ impl Group {
         Ok(())
     }
 
-    /// The next report of what agents have told, when the one before was dealt with; none: they have told nothing new.
+    /// The next report of what agents have told, when the one before was dealt with. `None`: they have told nothing
+    /// new.
     pub fn take(&mut self, now: Nanoseconds) -> Option<Vec<u8>> {
         let (mut states, mut bytes) = (Vec::new(), 0);
         while bytes < REPORT_BYTES

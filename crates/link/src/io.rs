@@ -52,7 +52,7 @@ pub enum Ending {
 pub trait StateSource {
     /// The other side knows nothing any more: the next state is a whole one.
     fn restart(&self);
-    /// The newest, as far as the other side does not know it; none: it knows all.
+    /// The newest, as far as the other side does not know it. `None`: it knows all.
     fn take(&self) -> Option<Vec<u8>>;
     /// The other side has dealt with what was taken last.
     fn on_taken(&self) {}

@@ -27,7 +27,7 @@ pub enum Located {
     Hosts {
         /// The question's number.
         id: u32,
-        /// As the file system calls them; no hosts: none that is up holds it; `None`: it is not known.
+        /// As the file system calls them; no hosts: none that is up holds it. `None`: it is not known.
         hosts: Option<Vec<Vec<u8>>>,
     },
     /// Nothing more will be found out.

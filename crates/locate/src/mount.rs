@@ -24,7 +24,7 @@ pub struct GfarmMount {
 }
 
 impl GfarmMount {
-    /// The path in Gfarm of a file; `None`: it is not below the mount, as far as its name says.
+    /// The path in Gfarm of a file. `None`: it is not below the mount, as far as its name says.
     pub fn path_of(&self, file: &Path) -> Option<PathBuf> {
         let below = file.strip_prefix(&self.point).ok()?;
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -32,7 +32,7 @@ impl GfarmMount {
     }
 }
 
-/// The mount that the folder `directory` lies in; `None`: it is not in Gfarm.
+/// The mount that the folder `directory` lies in. `None`: it is not in Gfarm.
 pub fn gfarm_mount(directory: &Path) -> Option<GfarmMount> {
     let directory = directory.canonicalize().ok()?;
     let mounts = std::fs::read(TABLE).ok()?;

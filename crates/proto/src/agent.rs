@@ -96,7 +96,7 @@ pub enum AgentRequest {
         /// So long beyond it those that spin wait for one another: until all are on a processor at once, where the
         /// round has no workers elsewhere. 0: they do not.
         patience_ns: i64,
-        /// When all of them are ended; nothing: they end by themselves.
+        /// When all of them are ended. `None`: they end by themselves.
         stop: Option<RoundStop>,
     },
     /// Nothing more comes of a round: what still waits at its gate ends there.
@@ -245,6 +245,6 @@ pub struct GateStamps {
 pub struct CacheEvidence {
     /// Of all files that are there.
     pub bytes: u64,
-    /// Of these in memory; nothing: the kernel does not tell (cachestat(2) is missing, or not allowed).
+    /// Of these in memory. `None`: the kernel does not tell (cachestat(2) is missing, or not allowed).
     pub resident: Option<u64>,
 }

@@ -35,7 +35,7 @@ pub enum FileRequest {
     Change {
         /// Which.
         path: Text,
-        /// The new name; nothing: it is removed.
+        /// The new name. `None`: it is removed.
         to: Option<Text>,
     },
     /// Remove these; answered by `Done`. What is not there, or is another state of the file by now, is passed over.
@@ -69,7 +69,7 @@ pub enum FileAnswer {
     },
     /// What is there.
     Found {
-        /// Nothing: there is no such file.
+        /// `None`: there is no such file.
         version: Option<FileVersion>,
         /// It is a folder.
         is_folder: bool,

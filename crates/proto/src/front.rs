@@ -285,7 +285,7 @@ pub type TaskDefinition = (u32, TaskKind, TaskFlags, Text, u32, Vec<u32>, u32, u
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FilesDefinition {
-    /// Patterns as `rakuda_core::files` reads them; `None`: the Rakefile does not say.
+    /// Patterns as `rakuda_core::files` reads them. `None`: the Rakefile does not say.
     pub outputs: Option<Vec<Text>>,
     /// Likewise.
     pub inputs: Option<Vec<Text>>,
@@ -362,7 +362,7 @@ pub enum Program {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandOptions {
-    /// Where it runs; nothing: the run's directory.
+    /// Where it runs. `None`: the run's directory.
     pub directory: Option<Text>,
     /// Number of a defined environment.
     pub environment: u32,
@@ -478,7 +478,7 @@ pub struct RoundDefinition {
     pub pin: bool,
     /// From being started until it waits at the gate a worker has so long, ms.
     pub ready_ms: u32,
-    /// All are sent SIGTERM so long after the instant, ms; nothing: they end by themselves.
+    /// All are sent SIGTERM so long after the instant, ms. `None`: they end by themselves.
     pub stop_ms: Option<u32>,
     /// How the files that its workers name are to be in memory.
     pub cache: Option<CacheState>,
@@ -500,7 +500,7 @@ pub struct RequirementDefinition {
     pub reserve: bool,
     /// May be taken by a node other than its candidates.
     pub steal: bool,
-    /// Attempts after the first; nothing: the run's setting.
+    /// Attempts after the first. `None`: the run's setting.
     pub retry: Option<u32>,
     /// Time from an attempt that failed to the next, ms.
     pub retry_delay_ms: u64,
@@ -607,7 +607,7 @@ pub struct Settings {
     pub directory: Text,
     /// For the policies that draw lots.
     pub seed: u64,
-    /// Where the run's folder goes; nothing: `.rakuda/runs`.
+    /// Where the run's folder goes. `None`: `.rakuda/runs`.
     pub log_dir: Option<Text>,
     /// Memory that tasks may ask for; 0: what the machine has.
     pub memory_bytes: u64,
@@ -631,7 +631,7 @@ pub struct Settings {
     pub runs_bytes: u64,
     /// Reasons to run beyond rake's.
     pub rerun_on: Vec<RerunOn>,
-    /// For `env`: the chosen variables; nothing: not set.
+    /// For `env`: the chosen variables. `None`: not set.
     pub rerun_environment: BTreeMap<String, Option<Text>>,
     /// For `content`: larger files are told apart by size and time.
     pub content_bytes_max: u64,
@@ -647,7 +647,7 @@ pub struct Settings {
     pub providers: Option<Text>,
     /// A service from which values of nodes come that agents would else sample.
     pub information_service: Option<InformationServiceSettings>,
-    /// The nodes; nothing: this machine alone.
+    /// The nodes. `None`: this machine alone.
     pub cluster: Option<ClusterSettings>,
 }
 
@@ -659,7 +659,7 @@ pub struct ClusterSettings {
     pub kind: ClusterKind,
     /// Nodes that are asked for, or that a launch template starts.
     pub nodes: Option<u32>,
-    /// The Slurm job whose nodes are used; nothing: one is asked for.
+    /// The Slurm job whose nodes are used. `None`: one is asked for.
     pub job: Option<String>,
     /// For `sbatch`.
     pub batch_options: Vec<Text>,
@@ -669,7 +669,7 @@ pub struct ClusterSettings {
     pub joinable: bool,
     /// Where agents find the hub: `HOST` or `HOST:PORT`.
     pub listen: Option<Text>,
-    /// A node that came by itself is let go when it has run nothing for so long, ms; nothing: never.
+    /// A node that came by itself is let go when it has run nothing for so long, ms. `None`: never.
     pub idle_ms: Option<u64>,
     /// The hosts: a file in Pwrake's form or in TOML, absolute.
     pub host_file: Option<Text>,
@@ -683,7 +683,7 @@ pub struct ClusterSettings {
     pub pass_environment: BTreeMap<Text, Text>,
     /// What they share.
     pub filesystem: Filesystem,
-    /// The run's directory on the nodes; nothing: the same as here.
+    /// The run's directory on the nodes. `None`: the same as here.
     pub work_directory: Option<Text>,
     /// A node that says nothing for so long is lost, ms.
     pub silence_ms: u32,

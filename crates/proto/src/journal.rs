@@ -328,7 +328,7 @@ pub struct AttemptStarted {
     /// Nodes that it has besides, each once, and the cores that it occupies on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<(u32, u32)>,
-    /// Memory that its task asks for; none: none, or an older version has not noted it.
+    /// Memory that its task asks for. `None`: none, or an older version has not noted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// It was begun before there were cores for it.
@@ -337,7 +337,7 @@ pub struct AttemptStarted {
     /// Why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
-    /// Its target before the attempt; none: it was missing, or it has none.
+    /// Its target before the attempt. `None`: it was missing, or it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<FileIdentity>,
     /// Its target's absolute name, when the Rakefile has changed its directory.
@@ -372,8 +372,8 @@ pub struct GangStarted {
     /// There are fewer slots than tasks: some have no core of their own (`cores` of the attempt is 0).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub oversubscribed: bool,
-    /// Of one that is oversubscribed: cores that its tasks ask for, and that they have; none: an older version has not
-    /// noted them.
+    /// Of one that is oversubscribed: cores that its tasks ask for, and that they have. `None`: an older version has
+    /// not noted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<SharedCores>,
 }
@@ -424,7 +424,7 @@ pub struct StreamNote {
     /// What the Rakefile says of tasks.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub meta: std::collections::BTreeMap<Text, std::collections::BTreeMap<String, String>>,
-    /// How its messages go between nodes; nothing: it is on one.
+    /// How its messages go between nodes. `None`: it is on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<StreamRoute>,
 }
@@ -587,7 +587,7 @@ pub struct CommandEnded {
 }
 
 impl CommandEnded {
-    /// Largest resident set of any one process; none: not known.
+    /// Largest resident set of any one process. `None`: not known.
     pub fn rss_bytes(&self) -> Option<u64> {
         (self.rss_kib_max > 0).then(|| self.rss_kib_max.saturating_mul(1024))
     }
@@ -655,8 +655,8 @@ pub struct AttemptEnded {
     /// Where its input was when it began, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<InputBytes>,
-    /// When it held its cores: from, to, from, to, and so on, ns after its start. None: from start
-    /// to end (so journals of earlier versions of Rakuda are read).
+    /// When it held its cores: from, to, from, to, and so on, ns after its start. `None`: from start to end (so
+    /// journals of earlier versions of Rakuda are read).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ns: Option<Box<[i64]>>,
 }
@@ -829,7 +829,7 @@ pub struct RoundEnded {
     /// What held them: `preload`, `exec`, `call`, `shell`, `none`, or several with `+` between them;
     /// empty: none has begun.
     pub gate: String,
-    /// The instant, ns since 1970; none: it did not begin, or nothing was held.
+    /// The instant, ns since 1970. `None`: it did not begin, or nothing was held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t0_ns: Option<i64>,
     /// From the decision to the instant.
@@ -902,7 +902,7 @@ pub struct RoundCache {
     pub workers: u32,
     /// Of their files, each as often as a worker has named it.
     pub bytes: u64,
-    /// Of these in memory; none: some kernel does not tell.
+    /// Of these in memory. `None`: some kernel does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
 }

@@ -55,7 +55,7 @@ pub struct StreamPlan {
     pub writers: Vec<StreamEnd>,
     /// Whose stdin comes from it.
     pub readers: Vec<StreamEnd>,
-    /// It is in a cycle: it is told when no byte has moved in it for so long, ms. Nothing: it is in none.
+    /// It is in a cycle: it is told when no byte has moved in it for so long, ms. `None`: it is in none.
     pub stall_ms: Option<u32>,
     /// What a slow reader has not read goes to disk, where it would hold up another one.
     pub spill: Option<SpillPlan>,
@@ -210,28 +210,28 @@ pub struct StreamRoute {
     pub relayed: Vec<Text>,
     /// What was weighed.
     pub costs: Vec<RouteCost>,
-    /// There and back between the two groups that are farthest from each other, as measured, ns; nothing: it was not
+    /// There and back between the two groups that are farthest from each other, as measured, ns. `None`: it was not
     /// known, and taken as it usually is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_ns: Option<u64>,
-    /// Processor time that a message takes at each end of an edge, as measured on the slowest of its hosts, ns;
-    /// nothing: it was not known, and taken as usual.
+    /// Processor time that a message takes at each end of an edge, as measured on the slowest of its hosts, ns. `None`:
+    /// it was not known, and taken as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_ns: Option<u64>,
-    /// What the slowest line within a group of its hosts carries in a second, as measured, bytes; nothing: none was,
-    /// and all were taken as they usually are.
+    /// What the slowest line within a group of its hosts carries in a second, as measured, bytes. `None`: none was, and
+    /// all were taken as they usually are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lan_bytes_per_s: Option<u64>,
     /// Likewise between two groups of its hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wan_bytes_per_s: Option<u64>,
-    /// What its tasks are said to write and read in a second, bytes; nothing: it was taken as usual.
+    /// What its tasks are said to write and read in a second, bytes. `None`: it was taken as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_bytes_per_s: Option<u64>,
-    /// Messages in 1,000 s that follow from what the Rakefile says; nothing: it says nothing of them.
+    /// Messages in 1,000 s that follow from what the Rakefile says. `None`: it says nothing of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_per_1000_s: Option<u64>,
-    /// What went in a second, bytes, when it was changed to; nothing: it was taken at the begin.
+    /// What went in a second, bytes, when it was changed to. `None`: it was taken at the begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_bytes_per_s: Option<u64>,
     /// Messages in 1,000 s that were taken to be that.
@@ -292,7 +292,7 @@ pub enum StreamRequest {
 pub struct StreamFault {
     /// For people, with `task N` where a task is meant.
     pub words: Text,
-    /// The task whose commands are to blame, though they have ended well; nothing: none are.
+    /// The task whose commands are to blame, though they have ended well. `None`: none are.
     pub task: Option<u32>,
 }
 
@@ -326,7 +326,7 @@ pub enum StreamEvent {
     StdoutHeld(OpeningId, u32, Option<Vec<StdoutHolder>>),
     /// Edges can be connected: over TCP at these addresses, and on the host itself at this abstract socket.
     Listening(OpeningId, Vec<Text>, Text),
-    /// Whether the other host of an edge was reached; nothing: it was, else why not.
+    /// Whether the other host of an edge was reached. `None`: it was, else why not.
     Dialled(OpeningId, u32, Option<Text>),
     /// All streams of the node in which nothing has moved for `StreamPlan::stall_ms`, each time that these are
     /// others, or are otherwise.

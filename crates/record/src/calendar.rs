@@ -55,7 +55,8 @@ fn date(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The moment, ns since 1970, that the name of a run begins with: `YYYYMMDD-HHMMSS.mmm`, UTC. None: it is no such name.
+/// The moment, ns since 1970, that the name of a run begins with: `YYYYMMDD-HHMMSS.mmm`, UTC. `None`: it is no such
+/// name.
 pub fn time_in_name(name: &str) -> Option<i64> {
     let bytes = name.as_bytes();
     if bytes.get(8) != Some(&b'-') || bytes.get(15) != Some(&b'.') {

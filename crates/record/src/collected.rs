@@ -37,7 +37,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// One more; nothing: a worker has not printed it.
+    /// One more. `None`: a worker has not printed it.
     fn add(&mut self, total: Option<f64>) {
         if let Some(total) = total {
             self.sum += total;
@@ -78,7 +78,7 @@ impl Collected {
         }
     }
 
-    /// Of the workers that have printed it: mean, smallest, largest; nothing: none has.
+    /// Of the workers that have printed it: mean, smallest, largest. `None`: none has.
     pub fn spread(&self) -> Option<(f64, f64, f64)> {
         (self.defined > 0).then(|| (self.sum / f64::from(self.defined), self.min, self.max))
     }

@@ -127,8 +127,8 @@ impl Run {
         self.nodes.iter().filter(|node| node.joined.cores > 0).count()
     }
 
-    /// Where its action stands, `Rakefile:12`; of what `directory` has made that word, since rake's own
-    /// action has no place in the Rakefile. None: not recorded.
+    /// Where its action stands, `Rakefile:12`; of what `directory` has made that word, since rake's own action has no
+    /// place in the Rakefile. `None`: not recorded.
     pub fn location(&self, task: &Task) -> Option<Text> {
         let rule = self.rules.get(task.defined.rule? as usize)?.as_ref()?;
         let is_rakes_own = is_rakes_own(task, &rule.location.0);

@@ -86,7 +86,7 @@ pub struct RunFolder {
     pub path: PathBuf,
     /// Its journal.
     pub journal: PathBuf,
-    /// `.rakuda/running/ID`; none: the run was named by a path.
+    /// `.rakuda/running/ID`. `None`: the run was named by a path.
     marker: Option<PathBuf>,
 }
 
@@ -304,12 +304,12 @@ impl RunFolder {
         read(journal).map_err(|cause| FolderError::Read { path: self.journal.clone(), cause })
     }
 
-    /// The first line; none when it is damaged, or the journal cannot be read.
+    /// The first line. `None` when it is damaged, or the journal cannot be read.
     pub fn first(&self) -> Option<RunStarted> {
         self.read_first().ok().flatten()
     }
 
-    /// The first line; none when it is damaged or not there.
+    /// The first line. `None` when it is damaged or not there.
     ///
     /// # Errors
     /// When the journal cannot be read, or is of another version.
@@ -326,7 +326,7 @@ impl RunFolder {
         Ok(first)
     }
 
-    /// Its summary; none when it has none, or lives.
+    /// Its summary. `None` when it has none, or lives.
     pub fn summary(&self) -> Option<RunSummary> {
         RunSummary::read(&self.path)
     }

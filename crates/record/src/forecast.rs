@@ -34,7 +34,7 @@ pub struct Forecast {
     pub work_ns: u64,
     /// From start to end on the cores; not below `critical_ns`.
     pub wall_ns: u64,
-    /// Two standard deviations below and above `wall_ns`; none where hardly anything was measured more than once.
+    /// Two standard deviations below and above `wall_ns`. `None` where hardly anything was measured more than once.
     pub range_ns: Option<(u64, u64)>,
     /// The longest chain of tasks that wait for one another.
     pub critical_ns: u64,
@@ -106,7 +106,7 @@ fn work_ns(plan: &[PlannedWork], cores: u32) -> u64 {
     plan.iter().zip(now).map(of_task).sum()
 }
 
-/// The plan with durations for the cores that there are; none: all stay as they were measured.
+/// The plan with durations for the cores that there are. `None`: all stay as they were measured.
 fn stretched(plan: &[PlannedWork], cores: u32, how: Stretch) -> Option<Vec<PlannedWork>> {
     let now_milli = shared_now(plan, cores);
     let mut changed = false;

@@ -34,9 +34,9 @@ pub struct RunMark {
     pub journal: PathBuf,
     /// What processes of the run carry; empty: not known.
     pub mark: String,
-    /// Device and inode of the folder that the run began in; none: not known.
+    /// Device and inode of the folder that the run began in. `None`: not known.
     pub folder: Option<(u64, u64)>,
-    /// Where it shows that the processes above the run live; none: nowhere, or that is not known.
+    /// Where it shows that the processes above the run live. `None`: nowhere, or that is not known.
     pub life_space: Option<String>,
     /// How far the journal is to be trusted.
     pub kept: Kept,
@@ -63,9 +63,10 @@ pub struct MarkLine {
 /// How much of its journal a run has written: the second line of its mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// So many bytes of whole lines, at least; none: not known.
+    /// So many bytes of whole lines, at least. `None`: not known.
     pub bytes: Option<u64>,
-    /// Nothing that happened from then on need be in the journal, ns since 1970: a write failed. None: no write failed.
+    /// Nothing that happened from then on need be in the journal, ns since 1970: a write failed. `None`: no write
+    /// failed.
     pub failed_ns: Option<i64>,
 }
 
@@ -135,7 +136,7 @@ fn as_once_written(content: &[u8]) -> Option<(PathBuf, String)> {
     journal.is_absolute().then(|| (journal, mark.to_owned()))
 }
 
-/// Whether the owner of a mark lives; none: there is no mark (any more).
+/// Whether the owner of a mark lives. `None`: there is no mark (any more).
 pub fn lives(path: &Path) -> Option<bool> {
     let file = open_regular(path).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {

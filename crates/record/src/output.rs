@@ -22,7 +22,7 @@ pub enum PieceKind {
 /// The header of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Number of the task, and of the attempt; none: a command that no action asked for.
+    /// Number of the task, and of the attempt. `None`: a command that no action asked for.
     pub source: Option<(u32, u32)>,
     /// What it is.
     pub kind: PieceKind,
@@ -68,7 +68,7 @@ pub fn read_pieces(
     }
 }
 
-/// The next piece of a log of which `bytes` are a part, with its content; none: it has not come as a whole. `at` is
+/// The next piece of a log of which `bytes` are a part, with its content. `None`: it has not come as a whole. `at` is
 /// where to go on.
 pub fn take_piece<'a>(bytes: &'a [u8], at: &mut usize) -> Option<(Piece, &'a [u8])> {
     loop {

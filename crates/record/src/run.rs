@@ -25,7 +25,7 @@ use crate::words::with_name;
 pub struct Node {
     /// As it joined.
     pub joined: NodeJoined,
-    /// When it was lost, ns since 1970; none: it takes part, perhaps again.
+    /// When it was lost, ns since 1970. `None`: it takes part, perhaps again.
     pub lost_ns: Option<i64>,
     /// How long it was gone before it took part again.
     pub absent_ns: i64,
@@ -63,7 +63,7 @@ pub struct Invocation {
     pub caller: Option<u32>,
     /// ns since 1970.
     pub started_ns: i64,
-    /// ns since 1970; none: it had not ended.
+    /// ns since 1970. `None`: it had not ended.
     pub ended_ns: Option<i64>,
 }
 
@@ -72,7 +72,7 @@ pub struct Invocation {
 pub struct Command {
     /// As it started.
     pub started: CommandStarted,
-    /// None: it had not ended.
+    /// `None`: it had not ended.
     pub ended: Option<CommandEnded>,
 }
 
@@ -81,7 +81,7 @@ pub struct Command {
 pub struct Attempt {
     /// As it started.
     pub started: AttemptStarted,
-    /// None: it had not ended.
+    /// `None`: it had not ended.
     pub ended: Option<AttemptEnded>,
     /// By what its node was chosen. Boxed, as most have none.
     pub chosen: Option<Box<NodeChosen>>,
@@ -122,7 +122,7 @@ pub struct Streams {
     pub rerouted: Vec<StreamsRerouted>,
     /// Cycles of them in which nothing moved, in the order of time.
     pub stalled: Vec<StreamsStalled>,
-    /// What went through them; none: not all did, and nobody has said how much.
+    /// What went through them. `None`: not all did, and nobody has said how much.
     pub ended: Option<StreamsEnded>,
 }
 
@@ -153,10 +153,10 @@ pub struct Run {
     pub started: RunStarted,
     /// By number.
     pub nodes: Vec<Node>,
-    /// By number; none: not defined.
+    /// By number. `None`: not defined.
     pub rules: Vec<Option<Rule>>,
-    /// By number; none: nothing that the journal tells happened to it. Boxed, as numbers may have wide gaps: a
-    /// plan of a million tasks of which one runs.
+    /// By number. `None`: nothing that the journal tells happened to it. Boxed, as numbers may have wide gaps: a plan
+    /// of a million tasks of which one runs.
     pub tasks: Vec<Option<Box<Task>>>,
     /// By number.
     pub commands: Vec<Option<Command>>,
@@ -179,7 +179,7 @@ pub struct Run {
     pub clock_ahead_ns: i64,
     /// In order.
     pub stops: Vec<StopRequested>,
-    /// None: it goes on, or was cut off.
+    /// `None`: it goes on, or was cut off.
     pub ended: Option<RunEnded>,
     /// Time of the last event of the run itself, ns since 1970; of one that was seen alive later,
     /// that time. What a later run adds to the journal of one that was cut off does not count.

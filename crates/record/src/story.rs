@@ -114,11 +114,11 @@ pub enum What {
     CommandEnded(Box<CommandEnded>),
     /// A file was brought: one that an attempt was to read, or the task's own.
     FileStaged {
-        /// Whose; none: the task's own.
+        /// Whose. `None`: the task's own.
         file: Option<Text>,
         /// Files beside it that came with it.
         secondary: u32,
-        /// The node that had it; none: the machine of the hub.
+        /// The node that had it. `None`: the machine of the hub.
         from: Option<Text>,
         /// The node that has it, too.
         to: Option<Text>,
@@ -184,12 +184,12 @@ pub enum What {
     },
     /// The run ended, and the task was not settled.
     RunEnded {
-        /// How; none: the journal just ends.
+        /// How. `None`: the journal just ends.
         how: Option<RunOutcome>,
     },
 }
 
-/// Tells the story of a task, by its number. None: the journal does not name it.
+/// Tells the story of a task, by its number. `None`: the journal does not name it.
 ///
 /// `run` may have been read without commands; then none are told.
 pub fn story(run: &Run, number: u32) -> Option<Story> {

@@ -67,7 +67,7 @@ fn is_whole(round: &RoundEnded) -> bool {
     round.fault.is_none() && round.failed == 0
 }
 
-/// The sync overhead of a round of programs that do nothing; nothing: it does not count.
+/// The sync overhead of a round of programs that do nothing. `None`: it does not count.
 fn own_overhead_ns(round: &RoundEnded) -> Option<u64> {
     round.span_ns.filter(|_| is_whole(round))
 }
@@ -162,7 +162,7 @@ impl SyncFigures {
         measured(self.null_counted(), |round| (group_of(round), round.number))
     }
 
-    /// By how much the lag grows with each worker, thousandths of ns; nothing for several statements.
+    /// By how much the lag grows with each worker, thousandths of ns. `None` for several statements.
     pub fn slope(&self) -> Option<i64> {
         if self.statements().len() > 1 {
             return None;
@@ -247,7 +247,7 @@ impl SyncFigures {
 }
 
 impl Round {
-    /// By name: what each worker has printed, in order; nothing for one that has not.
+    /// By name: what each worker has printed, in order. `None` for one that has not.
     pub fn collected(&self) -> BTreeMap<String, Vec<Option<f64>>> {
         let named = self.ended.collect.iter().filter(|name| *name != "*");
         let found = self.values.values().flat_map(BTreeMap::keys);

@@ -19,16 +19,16 @@ use crate::reader::{Found, ReadError, Skipped, Wanted, read_strictly, read_wante
 /// What a journal leaves open.
 #[derive(Debug, Default)]
 pub struct Unfinished {
-    /// The first line; none: it is damaged.
+    /// The first line. `None`: it is damaged.
     pub started: Option<RunStarted>,
-    /// None: the run was cut off, or lives.
+    /// `None`: the run was cut off, or lives.
     pub ended: Option<RunEnded>,
     /// Attempts that began and did not end, or were the last of their task and did not end well, or whose gang did not,
     /// by the task's number.
     pub attempts: Vec<OpenAttempt>,
-    /// None: all lines are there that were written, as far as that can be told.
+    /// `None`: all lines are there that were written, as far as that can be told.
     pub damage: Option<Damage>,
-    /// The newest time in a line, by the journal's clock; none: there is none.
+    /// The newest time in a line, by the journal's clock. `None`: there is none.
     pub newest_ns: Option<i64>,
     /// How far the machine's clock, which stamps files, was ahead of that at the least and at the
     /// most; a clock that was never set: 0.
@@ -40,7 +40,7 @@ pub struct Unfinished {
 /// An attempt that has made nothing good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenAttempt {
-    /// None: that line is damaged.
+    /// `None`: that line is damaged.
     pub task: Option<TaskDefined>,
     /// As it began.
     pub started: AttemptStarted,
@@ -59,7 +59,7 @@ pub struct OpenAttempt {
 pub struct Damage {
     /// Where the last one is or was, bytes from the start of the journal.
     pub last_offset: u64,
-    /// The newest time in a line before the first of them, ns since 1970; none: there is none.
+    /// The newest time in a line before the first of them, ns since 1970. `None`: there is none.
     pub after_ns: Option<i64>,
 }
 

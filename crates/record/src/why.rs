@@ -48,7 +48,7 @@ pub struct Step {
     pub message: Option<Text>,
 }
 
-/// Answers for a task, by its number. None: the journal does not name it.
+/// Answers for a task, by its number. `None`: the journal does not name it.
 pub fn why(run: &Run, number: u32) -> Option<Why> {
     let task = run.task(number)?;
     let fate = fate(run, task);

@@ -106,7 +106,7 @@ impl Known {
         self.client.get(&path).map_or(ALL_SAMPLED_NOW, |_| ALL)
     }
 
-    /// Asks until there is an answer, which it passes on; how long that took. Nothing: none came, or nobody listens.
+    /// Asks until there is an answer, which it passes on; how long that took. `None`: none came, or nobody listens.
     fn ask(
         &mut self,
         path: &str,

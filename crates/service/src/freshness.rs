@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The maximum age of values, by provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freshness {
-    /// Of these providers, or attributes until [`Freshness::resolved`], ns; nothing: any age will do.
+    /// Of these providers, or attributes until [`Freshness::resolved`], ns. `None`: any age will do.
     of: BTreeMap<String, Option<u64>>,
     /// Of all others.
     others: Option<u64>,
@@ -87,7 +87,7 @@ impl Freshness {
         self.of.keys().filter(is_unknown).cloned().collect()
     }
 
-    /// Oldest age of a provider's values, ns; nothing: any.
+    /// Oldest age of a provider's values, ns. `None`: any.
     pub fn of(&self, provider: &str) -> Option<u64> {
         self.of.get(provider).copied().unwrap_or(self.others)
     }
@@ -114,7 +114,7 @@ impl Freshness {
     }
 }
 
-/// Nothing: any age will do.
+/// `None`: any age will do.
 fn least(one: Option<u64>, two: Option<u64>) -> Option<u64> {
     one.into_iter().chain(two).min()
 }

@@ -39,7 +39,7 @@ pub(crate) enum Found {
 
 /// A sample that is asked for now.
 pub(crate) struct Ask {
-    /// Built-in providers that are wanted; `None`: all of the thread.
+    /// Built-in providers that are wanted. `None`: all of the thread.
     pub only: Option<Vec<String>>,
     pub done: Done,
 }

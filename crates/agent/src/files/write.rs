@@ -130,7 +130,7 @@ fn write_all(
     Ok(())
 }
 
-/// As the standard library has it; none: beyond what a kernel can tell.
+/// As the standard library has it. `None`: beyond what a kernel can tell.
 fn time_of(file_ns: i128) -> Option<SystemTime> {
     let (seconds, ns) = seconds_and_ns(file_ns);
     let whole = Duration::from_secs(seconds.unsigned_abs());

@@ -21,7 +21,7 @@ const ROUNDS: usize = 4;
 /// Bytes of a message.
 const BYTES: usize = 64;
 
-/// Processor time for each message at each end of an edge, ns; nothing: it cannot be measured here.
+/// Processor time for each message at each end of an edge, ns. `None`: it cannot be measured here.
 pub(super) fn message_ns() -> Option<u64> {
     let mut edge = Edge::new().ok()?;
     let mut least = u64::MAX;

@@ -928,7 +928,7 @@ impl Through {
         })
     }
 
-    /// What the tasks that write into it have written so far; nothing: there are none here.
+    /// What the tasks that write into it have written so far. `None`: there are none here.
     fn passed(&self) -> Option<StreamPassed> {
         let writers = self.plan.writers.iter().enumerate();
         let tasks = writers.filter(|(_, end)| matches!(end, StreamEnd::Task(_)));

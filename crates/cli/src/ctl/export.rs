@@ -232,7 +232,7 @@ fn replace(
     result
 }
 
-/// A file in the folder of `path`; none: it cannot be made without a name.
+/// A file in the folder of `path`. `None`: it cannot be made without a name.
 fn unnamed_beside(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;

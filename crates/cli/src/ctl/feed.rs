@@ -33,7 +33,7 @@ const SEARCH: Bounds = Bounds { found: 200, time: Duration::from_millis(300) };
 pub struct Look {
     /// Name of the run.
     pub run: String,
-    /// What the hub says (`status`); none: the run has ended.
+    /// What the hub says (`status`). `None`: the run has ended.
     pub live: Option<Value>,
     /// How it ended, for people.
     pub state: &'static str,
@@ -201,7 +201,7 @@ fn not_begun(found: &Value) -> NotRunning {
     NotRunning { name, node: String::new(), took_ns: None, how, is_bad: false }
 }
 
-/// What the hub of a run says of it; none: it has ended, or ends.
+/// What the hub of a run says of it. `None`: it has ended, or ends.
 ///
 /// # Errors
 /// When the hub is there and does not answer.

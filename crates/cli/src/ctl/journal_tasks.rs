@@ -52,7 +52,7 @@ pub struct NotRunning {
     pub name: String,
     /// Where its last attempt ran; empty: there was none.
     pub node: String,
-    /// How long that took, ns; none: there was none.
+    /// How long that took, ns. `None`: there was none.
     pub took_ns: Option<u64>,
     /// `done`, how it failed, `up to date`, what it waits for.
     pub how: String,

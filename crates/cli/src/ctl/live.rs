@@ -68,7 +68,7 @@ pub fn ask(base: &BaseFolder, run: Option<&str>, question: &Value) -> anyhow::Re
     .into())
 }
 
-/// What the journal's clock of a live run shows; none: its hub does not say so at once.
+/// What the journal's clock of a live run shows. `None`: its hub does not say so at once.
 pub fn journal_ns(base: &BaseFolder, run: &str) -> Option<i64> {
     let folder = base.records().ok()?.root.join("running");
     let question = json!({"ask": "status"});

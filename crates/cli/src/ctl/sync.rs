@@ -247,7 +247,7 @@ fn own_call() -> Vec<String> {
     std::iter::once("rakudactl".to_owned()).chain(words).collect()
 }
 
-/// The run with that word on its command line; nothing: it recorded none.
+/// The run with that word on its command line. `None`: it recorded none.
 fn run_of(base: &BaseFolder, call: &str) -> anyhow::Result<Option<Run>> {
     let word = format!("{CALL}={call}");
     let Ok(records) = base.records() else { return Ok(None) };

@@ -44,7 +44,7 @@ pub fn find(base: &BaseFolder, run: &str, words: &str, bounds: Bounds) -> Value 
     json!({"tasks": tasks, "more": more})
 }
 
-/// One of them, in the form of [`rakuda_record::live::detail`]; none: there is no such task.
+/// One of them, in the form of [`rakuda_record::live::detail`]. `None`: there is no such task.
 pub fn waiting(base: &BaseFolder, run: &str, number: u32) -> Option<Value> {
     let told = ask(base, run, &json!({"ask": "explain", "number": number}))?;
     let name = told["task"].as_str()?;

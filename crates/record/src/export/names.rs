@@ -68,7 +68,7 @@ pub(super) fn shell_word(word: &Text) -> String {
     if plain(&word.0) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// The words of a command line that needs no shell; none when it may need one.
+/// The words of a command line that needs no shell. `None` when it may need one.
 pub(super) fn plain_words(line: &Text) -> Option<Vec<Text>> {
     let words: Vec<&[u8]> =
         line.0.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();

@@ -30,7 +30,7 @@ pub struct Sources<'a> {
     pub journal: &'a Path,
     /// The run's folder: only what is below it is copied, whatever the journal says.
     pub directory: &'a Path,
-    /// URL or text of the license of the whole; none: the crate says that none was stated.
+    /// URL or text of the license of the whole. `None`: the crate says that none was stated.
     pub license: Option<&'a str>,
     /// When the crate is made, ns since 1970.
     pub made_ns: i64,

@@ -52,7 +52,7 @@ pub(crate) struct StreamEdges {
 pub(crate) struct StreamEdge {
     /// As the Rakefile has it.
     pub name: String,
-    /// Indices of the steps that write, and the bytes that each wrote; nothing: that is not known.
+    /// Indices of the steps that write, and the bytes that each wrote. `None`: that is not known.
     pub writers: Vec<(usize, Option<u64>)>,
     /// Indices of the steps that read.
     pub readers: Vec<usize>,
@@ -174,7 +174,7 @@ pub(crate) fn attempts(task: &Task) -> impl DoubleEndedIterator<Item = &Attempt>
     task.attempts.iter().filter(|attempt| attempt.counts())
 }
 
-/// How an attempt ended; none: it was cut off, or goes on.
+/// How an attempt ended. `None`: it was cut off, or goes on.
 pub(crate) fn outcome(attempt: &Attempt) -> Option<Outcome> {
     attempt.ended.as_ref().map(|ended| ended.outcome)
 }

@@ -106,7 +106,7 @@ impl Moments {
 pub struct KnownRule<'a> {
     /// Where its actions stand, `Rakefile:12`.
     pub location: &'a Text,
-    /// Digest of their source; none: it is not known. Such a rule is the same only as another one of which it is not.
+    /// Digest of their source. `None`: it is not known. Such a rule is the same only as another one of which it is not.
     pub source: Option<&'a str>,
 }
 
@@ -255,7 +255,7 @@ impl Durations {
         known.copied().unwrap_or(0)
     }
 
-    /// How long the task `name` of a rule will take. None: nothing like it has ever ended well.
+    /// How long the task `name` of a rule will take. `None`: nothing like it has ever ended well.
     pub fn estimate(&self, name: &Text, rule: Option<KnownRule<'_>>) -> Option<Estimate> {
         if let Some(duration_ns) = self.targets.get(name) {
             return Some(Estimate {

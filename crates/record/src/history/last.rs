@@ -96,7 +96,7 @@ impl LastRecords {
         self.found.extend(other.found);
     }
 
-    /// The last record of the target `name`; none: it has never been made, or its record is gone.
+    /// The last record of the target `name`. `None`: it has never been made, or its record is gone.
     pub fn get(&self, name: &Text) -> Option<&LastRecord> {
         self.found.get(name)
     }

@@ -52,7 +52,7 @@ pub struct RunSummary {
 /// Durations of attempts that ended well, of one rule and one pattern of names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleSummary {
-    /// `Rakefile:12`; none: the tasks have none.
+    /// `Rakefile:12`. `None`: the tasks have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Text>,
     /// Digest of the source of its actions, as in the journal.
@@ -74,7 +74,8 @@ impl RunSummary {
     /// The name of the file in a run's folder.
     pub const FILE: &str = "summary.json";
 
-    /// Reads the summary in a run's folder; none when it is missing, damaged or of a later version.
+    /// Reads the summary in a run's folder. `None` when it is missing, damaged or of a later
+    /// version.
     pub fn read(folder: &Path) -> Option<Self> {
         let mut bytes = Vec::new();
         open_regular(&folder.join(Self::FILE)).ok()?.read_to_end(&mut bytes).ok()?;

@@ -14,7 +14,7 @@ use crate::words::reason_in_words;
 /// Maximum number of neighbours that are named.
 const NEIGHBOURS_MAX: usize = 100;
 
-/// None: the journal does not know it. `tail` is what it printed last.
+/// `None`: the journal does not know it. `tail` is what it printed last.
 pub fn detail(run: &Run, number: u32, tail: Option<&str>) -> Option<Value> {
     let task = run.tasks.get(number as usize)?.as_ref()?;
     let needs = |other: &&Task| {

@@ -32,7 +32,7 @@ pub fn start_ns(run: &Run) -> i64 {
 }
 
 /// `[number, name, rule, node, status, attempts, start_s, wall_s, exit, command, failed_s]`, with the rule's key; null
-/// is what is not known, `failed_s` of all but those that failed. Times are from the run's start. None: nothing has
+/// is what is not known, `failed_s` of all but those that failed. Times are from the run's start. `None`: nothing has
 /// happened to the task that a row could tell.
 pub fn row(run: &Run, groups: &Groups, number: u32) -> Option<Value> {
     let task = run.tasks.get(number as usize)?.as_ref()?;

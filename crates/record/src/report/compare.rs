@@ -26,7 +26,7 @@ pub const ATTEMPTS_MIN: usize = 6;
 pub struct Ratio {
     /// Second run over first.
     pub value: f64,
-    /// Its interval; none: there are fewer than [`ATTEMPTS_MIN`] attempts in one of them.
+    /// Its interval. `None`: there are fewer than [`ATTEMPTS_MIN`] attempts in one of them.
     pub interval: Option<(f64, f64)>,
 }
 

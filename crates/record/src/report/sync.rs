@@ -40,7 +40,7 @@ const COLUMNS: [&str; 19] = [
 /// And of each figure that programs have printed, after its name and `_`.
 const COLLECTED_COLUMNS: [&str; 5] = ["mean", "min", "max", "total", "undefined"];
 
-/// Those of one run; nothing: it had no rounds.
+/// Those of one run. `None`: it had no rounds.
 pub fn figures_of(run: &Run) -> Option<SyncFigures> {
     let mut figures = SyncFigures::default();
     figures.add_run(run);

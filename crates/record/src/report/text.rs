@@ -305,13 +305,13 @@ fn head(out: &mut String, report: &Report) {
     }
 }
 
-/// `12 tasks by what is known of nodes`; none: no task was placed so.
+/// `12 tasks by what is known of nodes`. `None`: no task was placed so.
 pub fn placement_line(report: &Report) -> Option<String> {
     let placed = report.summary.placed();
     (placed > 0).then(|| format!("{} by what is known of nodes", counted(placed, "task")))
 }
 
-/// `3 begun, 1 of them oversubscribed`; none: there was no gang.
+/// `3 begun, 1 of them oversubscribed`. `None`: there was no gang.
 pub fn gangs_line(report: &Report) -> Option<String> {
     let gangs = &report.run.gangs;
     let shared = gangs.iter().filter(|gang| gang.oversubscribed).count();
@@ -328,7 +328,7 @@ pub fn gangs_line(report: &Report) -> Option<String> {
     }
 }
 
-/// The cores of the gang that had least of what it asked for; none: none was oversubscribed, or it is not known how
+/// The cores of the gang that had least of what it asked for. `None`: none was oversubscribed, or it is not known how
 /// much.
 pub fn most_shared(run: &Run) -> Option<SharedCores> {
     let all = run.gangs.iter().filter_map(|gang| gang.cores);

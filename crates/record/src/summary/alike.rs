@@ -116,7 +116,7 @@ fn tasks_by_place(run: &Run) -> BTreeMap<String, (usize, &Task)> {
 }
 
 /// What names that are alike have in common: the folder and the extensions of a file, `out/*.sorted.bam`; of a name
-/// without extension all but its numbers, `o/*`. None: it has neither, and is like no other.
+/// without extension all but its numbers, `o/*`. `None`: it has neither, and is like no other.
 fn shape(name: &str) -> Option<String> {
     let (folder, file) = name.split_at(name.rfind('/').map_or(0, |slash| slash + 1));
     let mut parts: Vec<&str> = file.split('.').collect();

@@ -45,7 +45,7 @@ pub fn prerequisites(task: &Task) -> impl Iterator<Item = u32> + '_ {
 /// When each task was done with, and from when on its first attempt could have run; ns since 1970, by number.
 #[derive(Debug, Default)]
 pub struct Times {
-    /// None: it was not settled, or it was done with before the run.
+    /// `None`: it was not settled, or it was done with before the run.
     pub done_ns: Vec<Option<i64>>,
     /// The later of: its invocation's start, the end of its last prerequisite.
     pub ready_ns: Vec<i64>,

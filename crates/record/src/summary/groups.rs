@@ -26,13 +26,13 @@ const COMMANDS_LOOKED_AT: usize = 1000;
 /// Tasks of one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Group {
-    /// `Rakefile:12`, the first of several places; none: not recorded, or rake's own.
+    /// `Rakefile:12`, the first of several places. `None`: not recorded, or rake's own.
     pub location: Option<String>,
     /// Where it has several places: how many, and what they are known by together.
     pub places: Option<(usize, String)>,
-    /// The most frequent program of the tasks' first commands; none: they start no command.
+    /// The most frequent program of the tasks' first commands. `None`: they start no command.
     pub program: Option<String>,
-    /// What the tasks' names have in common, `map/*.bam`; none: nothing. Of all `directory` tasks that word.
+    /// What the tasks' names have in common, `map/*.bam`. `None`: nothing. Of all `directory` tasks that word.
     pub pattern: Option<String>,
     /// Another group has the same pattern.
     pub ambiguous: bool,

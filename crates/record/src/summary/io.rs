@@ -45,7 +45,7 @@ impl Cache {
         (self.tasks_with_input > 0).then(|| self.tasks_known as f64 / self.tasks_with_input as f64)
     }
 
-    /// Share of the input bytes whose place is known that were read where they were; none with one node.
+    /// Share of the input bytes whose place is known that were read where they were. `None` with one node.
     pub fn local_share(&self, run: &Run) -> Option<f64> {
         let several = run.nodes_used() > 1 && self.inputs.placed_bytes > 0;
         several.then(|| self.inputs.local_bytes as f64 / self.inputs.placed_bytes as f64)

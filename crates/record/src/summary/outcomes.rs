@@ -17,7 +17,7 @@ impl RunState {
         }
     }
 
-    /// For people, when there is something to say about the figures; none when the run came to its end.
+    /// For people, when there is something to say about the figures. `None` when the run came to its end.
     pub fn warning(self) -> Option<&'static str> {
         match self {
             // Of one that was moved there are no figures.

@@ -114,7 +114,7 @@ impl Pattern {
         self.tokens_min = self.tokens_min.min(other.len());
     }
 
-    /// The name of a single one, else what all have in common around a `*`; none when they have nothing in common.
+    /// The name of a single one, else what all have in common around a `*`. `None` when they have nothing in common.
     pub fn text(&self) -> Option<String> {
         let text = self.of_names()?;
         if self.worker_names < self.count {

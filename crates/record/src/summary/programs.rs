@@ -16,7 +16,7 @@ const PREPARATIONS: [&str; 8] = ["cd", "set", "export", "mkdir", "umask", "ulimi
 /// Maximum depth of shells in shells that are looked into.
 const DEPTH_MAX: u32 = 4;
 
-/// The program of a command; none: it has no words.
+/// The program of a command. `None`: it has no words.
 pub fn program_of(command: &CommandStarted) -> Option<String> {
     let words: Vec<String> = match (&command.words, &command.line) {
         (Some(words), _) => words.iter().map(rakuda_proto::Text::to_display).collect(),

@@ -18,7 +18,7 @@ pub struct RuleCounts {
     pub done: usize,
     /// Tasks that failed.
     pub failed: usize,
-    /// All its tasks that the run has (docs/glossary.md). None: nobody has said.
+    /// All its tasks that the run has (docs/glossary.md). `None`: nobody has said.
     pub total: Option<usize>,
     /// Of its attempts, as in the report.
     pub times: AttemptTimes,

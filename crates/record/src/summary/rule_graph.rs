@@ -20,9 +20,9 @@ use crate::summary::streams::{StreamFate, streams};
 /// What is known of a rule's tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleNode {
-    /// Its number in the run; none: tasks without a recorded place.
+    /// Its number in the run. `None`: tasks without a recorded place.
     pub rule: Option<u32>,
-    /// Where it stands; none: not recorded, or rake's own.
+    /// Where it stands. `None`: not recorded, or rake's own.
     pub location: Option<String>,
     /// What its commands execute, as far as that is known.
     pub program: Option<String>,

@@ -40,7 +40,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of these values, which are sorted on the way; none of none.
+    /// Of these values, which are sorted on the way. `None` of none.
     pub fn of(values: &mut [f64]) -> Option<Self> {
         if values.is_empty() {
             return None;

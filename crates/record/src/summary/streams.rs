@@ -13,7 +13,7 @@ use crate::words::with_name;
 pub struct StreamSide {
     /// Whose stdout or stdin it is.
     pub task: u32,
-    /// Of the last opening in which the task had a part; nothing: what went through was not told.
+    /// Of the last opening in which the task had a part. `None`: what went through was not told.
     pub account: Option<EndAccount>,
 }
 
@@ -78,7 +78,7 @@ pub struct StreamSummary {
     pub spilled_bytes_max: u64,
     /// What went between hosts, in the last opening that told.
     pub hops: Vec<HopAccount>,
-    /// How its messages went between hosts in the last opening, and to its end; nothing: they were on one.
+    /// How its messages went between hosts in the last opening, and to its end. `None`: they were on one.
     pub route: Option<StreamRoute>,
     /// How they went before, in that opening.
     pub routes_before: Vec<StreamRoute>,

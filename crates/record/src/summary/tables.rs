@@ -21,14 +21,14 @@ pub struct Usage {
     pub user_s: f64,
     /// CPU time in the kernel, s.
     pub system_s: f64,
-    /// Largest resident set of any one process that is known; none: of no process it is.
+    /// Largest resident set of any one process that is known. `None`: of no process it is.
     pub rss_bytes_max: Option<u64>,
     /// Bytes read and written.
     pub bytes: Bytes,
 }
 
 impl Usage {
-    /// Of these commands; none of none.
+    /// Of these commands. `None` of none.
     pub fn of<'a>(commands: impl Iterator<Item = &'a Command>) -> Option<Self> {
         let mut usage = Self::default();
         commands.for_each(|command| usage.add(command));

@@ -22,7 +22,7 @@ pub struct TaskRow<'a> {
     pub last: Option<(&'a Attempt, Span)>,
     /// Attempts that count.
     pub attempts: usize,
-    /// What the commands of the last attempt used; none: it started none.
+    /// What the commands of the last attempt used. `None`: it started none.
     pub usage: Option<Usage>,
     /// The command to look at: the last that went wrong, else the last.
     pub command: Option<&'a Command>,
@@ -93,7 +93,7 @@ pub fn telling_command<'a>(run: &'a Run, attempt: &'a Attempt) -> Option<&'a Com
     all().filter(wrong).last().or_else(|| all().last())
 }
 
-/// How a command ended, for people; none: it had not.
+/// How a command ended, for people. `None`: it had not.
 pub fn exit_of(command: &Command) -> Option<String> {
     let ended = command.ended.as_ref()?;
     match &ended.error {

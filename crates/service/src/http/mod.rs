@@ -135,7 +135,7 @@ struct Client {
 }
 
 impl Client {
-    /// In which order connections make room for new ones; `None`: not at all.
+    /// In which order connections make room for new ones. `None`: not at all.
     fn rank(&self) -> Option<u8> {
         if self.is_partner.get() {
             return None;

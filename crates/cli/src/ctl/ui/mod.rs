@@ -103,7 +103,7 @@ impl Ui {
         Ok(Status::Good)
     }
 
-    /// The run, once it has begun; none: its process has ended before.
+    /// The run, once it has begun. `None`: its process has ended before.
     fn begun(&self, base: &BaseFolder, front: i32) -> Option<Watch> {
         loop {
             if let Ok(watch) = Watch::open(base.clone(), self.run_option.instead_of(&self.run)) {

@@ -163,17 +163,17 @@ impl Watch {
         }
     }
 
-    /// What a page does not know yet, as JSON; none: nothing.
+    /// What a page does not know yet, as JSON. `None`: nothing.
     pub fn news(&self, known: &mut Known) -> Option<String> {
         self.seen().news(known)
     }
 
-    /// How the run ended; none: it goes on.
+    /// How the run ended. `None`: it goes on.
     pub fn ended(&self) -> Option<&'static str> {
         self.seen().ended
     }
 
-    /// All of one task; none: nobody knows it. Of one that has not begun, the hub says what it waits for.
+    /// All of one task. `None`: nobody knows it. Of one that has not begun, the hub says what it waits for.
     pub fn task(&self, number: u32) -> Option<Value> {
         let folder = self.seen().follower.folder().clone();
         let tail = read_tails(&folder, &[number]).remove(&number);

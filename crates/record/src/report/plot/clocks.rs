@@ -45,7 +45,7 @@ impl Point {
     }
 }
 
-/// Nothing: all workers were on one machine.
+/// `None`: all workers were on one machine.
 pub(super) fn clocks(figures: &SyncFigures) -> Option<String> {
     let all = figures.clocks();
     let mut points = Vec::new();

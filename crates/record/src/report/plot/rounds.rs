@@ -114,7 +114,7 @@ fn rounds(figures: &SyncFigures) -> Option<String> {
     Some(body)
 }
 
-/// Every lag and every overhead (figures 9 and 13), and their medians; nothing: there is but one number of workers.
+/// Every lag and every overhead (figures 9 and 13), and their medians. `None`: there is but one number of workers.
 fn workers(figures: &SyncFigures) -> Option<String> {
     let (lags, overheads) = (figures.lags(), figures.overheads());
     let groups = lags.keys().chain(overheads.keys());
@@ -192,7 +192,7 @@ fn line(
 }
 
 /// By number of the round in its run (figures 11 and 15): the mean of all runs with what it may be off by, and a line
-/// from the smallest to the largest; nothing: there is but one number.
+/// from the smallest to the largest. `None`: there is but one number.
 fn by_round(all: &BTreeMap<(Group, u32), Measured>, what: &str) -> Option<String> {
     let numbers: BTreeSet<u32> = all.keys().map(|(_, number)| *number).collect();
     if numbers.len() < 2 {
