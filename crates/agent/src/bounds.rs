@@ -1,15 +1,15 @@
-//! Bounds of memory that commands are held to (`--enforce memory`): by a control group for each command where those
-//! can be made, else by a watch. Which of both it is, is said with the first bounded command.
+//! Bounds of memory that commands are held to (`--enforce memory`): by a control group for each command where those can
+//! be made, else by a watch. It says which of both with the first bounded command.
 //!
 //! The watch: a thread looks at what the processes of each bounded command have resident, and kills all of them when
 //! that is more than their bound. As soon as the resident sets together are above the bound, what counts is looked at:
 //! memory of no file, and shared memory, where what processes share is counted once (PSS). Pages of files that are
-//! mapped can be dropped and do not count. Between two looks a command may have more, so the next look is the sooner
-//! the less it lacks of its bound. It knows no tasks.
+//! mapped can be dropped and do not count. Between two looks a command may have more, so the nearer it is to its bound,
+//! the sooner the next look comes. It knows no tasks.
 //!
 //! Neither RLIMIT_AS nor RLIMIT_DATA is set. They count what is reserved and never touched, and each process by itself:
 //! sixteen threads of Python that have 14 MiB start neither at 256 MiB of address space nor at 64 MiB of data, a Java
-//! that has 35 MiB not at 1 GiB of address space. And what a program says that gets no memory is its own affair.
+//! that has 35 MiB not at 1 GiB of address space. And each program has its own words for a refusal of memory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -73,7 +73,7 @@ pub(crate) struct Bounds {
 /// What is said once.
 pub(crate) enum Said {
     Groups,
-    /// Why there are none.
+    /// Why there are no groups.
     Watch(String),
 }
 
@@ -199,7 +199,7 @@ fn watch(shared: &Shared) -> ! {
             let sets = || all.get_or_insert_with(trees::resident_sets).tree(root);
             trees::resident_tree(root).unwrap_or_else(sets)
         };
-        // Who ends a command waits for the lock: nothing is read while it is held.
+        // The end of a command waits for the lock, so nothing is read while it is held.
         let found: Vec<_> =
             seen.into_iter().map(|(id, it)| (id, Found::of(it, &tree(it.root)))).collect();
         let mut commands = locked(shared);
@@ -221,8 +221,8 @@ fn watch(shared: &Shared) -> ! {
     }
 }
 
-/// How long it is waited for the next look, when the command that is nearest to its bound lacks so much of it, and the
-/// last look took so long.
+/// Time until the next look. `lacking_bytes`: what the command nearest to its bound lacks of it; `look`: time that the
+/// last look took.
 fn until_next(lacking_bytes: u64, look: Duration) -> Duration {
     let filled = Duration::from_millis(lacking_bytes / GROWTH_BYTES_PER_MS);
     filled.max(look.saturating_mul(LOOK_SHARE)).clamp(EVERY_MIN, EVERY)

@@ -88,12 +88,12 @@ pub struct StepWatch {
 }
 
 impl StepWatch {
-    /// From when it is so far ahead.
+    /// A watch that begins when the wall clock is `ahead_ns` ahead.
     pub fn new(ahead_ns: i64) -> Self {
         Self { ahead_ns }
     }
 
-    /// It is so far ahead now: by how much it was set since. `None`: it was not.
+    /// Notes that it is `ahead_ns` ahead now, and returns by how much it was set since. `None`: it was not.
     pub fn see(&mut self, ahead_ns: i64) -> Option<i64> {
         let by_ns = ahead_ns.saturating_sub(self.ahead_ns);
         if by_ns.unsigned_abs() < STEP_NS_MIN {

@@ -1,8 +1,8 @@
 //! The thread of an agent elsewhere that starts commands and sees to the run's folder.
 //!
-//! A command is started in a folder, its output goes to files: when their file system hangs,
-//! whoever starts it waits. The link to the hub is served by another thread, so that such a node is
-//! slow, and not lost. It does not know the link.
+//! A command is started in a folder, its output goes to files: when their file system hangs, the
+//! thread that starts it waits. The link to the hub is served by another thread, so that such a
+//! node is slow, and not lost. It does not know the link.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -137,7 +137,7 @@ struct Bench {
     is_ending: Arc<AtomicBool>,
 }
 
-/// Who wants commands to be read no further.
+/// Whether the hub, or the link, wants no more output to be read.
 #[derive(Default)]
 struct Paused {
     by_hub: Cell<bool>,
@@ -162,7 +162,7 @@ async fn forward(
         let Err(TrySendError::Full(event)) = to.try_send(event) else { continue };
         paused.by_link.set(true);
         paused.apply(&agent);
-        // Who would take it is gone only when this process ends.
+        // The receiver is gone only when this process ends.
         let _ = to.send(event).await;
         paused.by_link.set(false);
         paused.apply(&agent);

@@ -80,7 +80,7 @@ struct Inner {
     mark: Option<String>,
     /// By number; 0 is this process's own.
     environments: RefCell<BTreeMap<u32, Rc<EnvironmentBlock>>>,
-    /// What `environments` start from: that of this process, unless it was told another.
+    /// What `environments` start from: that of this process, unless it was given another.
     base_environment: RefCell<Vec<(OsString, OsString)>>,
     /// For commands that clear theirs.
     empty_environment: Rc<EnvironmentBlock>,
@@ -88,13 +88,13 @@ struct Inner {
     running: RefCell<BTreeMap<CommandId, Rc<Process>>>,
     /// Commands whose exit has not been reported.
     unreported: Cell<usize>,
-    /// Commands that may have so much memory and no more.
+    /// Commands whose memory is bounded.
     bounds: RefCell<Bounds>,
     /// Of synchronised starts.
     gates: Rc<Gates>,
     /// Their common ends.
     stops: RefCell<RoundStops>,
-    /// Nothing is read from commands for now: who shows it is behind.
+    /// Nothing is read from commands for now: what shows their output is behind.
     paused: Cell<bool>,
     /// Streams between commands.
     streams: RefCell<Openings>,
@@ -450,7 +450,7 @@ impl Inner {
         })
     }
 
-    /// A control group for a command that may have so much memory, where there can be one. Says how it is, once.
+    /// A control group for a command that may have `bytes_max` of memory, where there can be one. Says how it is, once.
     fn group_for(&self, command: CommandId, bytes_max: u64) -> Option<MemoryGroup> {
         let (group, said) = self.bounds.borrow_mut().group(command, bytes_max);
         if let Some(said) = said {
@@ -507,7 +507,7 @@ impl Inner {
             let much = collected.stdout.len().max(collected.stderr.len()) >= CHUNK_BYTES;
             self.pass_on(&watched, &mut collected);
             if much {
-                // A pipe that is never empty would keep all others from their turn, also who says when to pause.
+                // A pipe that is never empty would keep all others from their turn, and the request to pause as well.
                 tokio::task::yield_now().await;
             }
         };

@@ -4,7 +4,7 @@
 //! A round has a page in memory, which its workers read and write as a file, and two pipes: one that they write their
 //! number to when they wait, and one that they wait for the end of. This process alone has the latter's writing end, so
 //! that its end means that the round begins, or is given up, or that this process is gone; the page says which. It
-//! knows no clock but what it is told.
+//! knows only the times that it is given.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ struct Round {
     ready: OwnedFd,
     /// Where the next worker's order goes.
     next_order: Cell<u64>,
-    /// Its workers were told to spin.
+    /// Its workers spin.
     spins: Cell<bool>,
     /// They begin at one instant.
     can_meet: Cell<bool>,
@@ -112,7 +112,7 @@ struct WorkerAtGate {
     command: CommandId,
     /// What waits where the program itself does not: the shell for a line, the interpreter of a script.
     waits: Option<GateKind>,
-    /// That it has gone through was told.
+    /// The hub knows that it has gone through.
     is_reported: bool,
 }
 
@@ -202,7 +202,7 @@ impl Gates {
         places.iter().flat_map(|places| places.values()).map(|place| place.command).collect()
     }
 
-    /// Who still waits at the gate of the round ends.
+    /// Ends the workers that still wait at the gate of the round.
     pub fn close(&self, round: u32) {
         if let Some(round) = self.rounds.borrow_mut().remove(&round) {
             round.release.replace(None);
@@ -211,7 +211,8 @@ impl Gates {
         }
     }
 
-    /// Tells that a worker has gone through its gate, unless that was told; when that was, by the machine's clock.
+    /// Reports that a worker has gone through its gate, unless it was reported before, and returns when that was, by
+    /// the machine's clock.
     fn report(&self, round: &Round, worker: u32) -> Option<i64> {
         let (gate, stamps) = round.stamps(worker)?;
         let mut places = round.places.borrow_mut();
@@ -226,14 +227,14 @@ impl Gates {
         Some(stamps.start_ns)
     }
 
-    /// A worker has ended: tells that it has gone through its gate, unless that was told; when that was, by the
-    /// machine's clock.
+    /// Reports of a worker that has ended that it has gone through its gate, unless it was reported before, and returns
+    /// when that was, by the machine's clock.
     pub fn report_ended(&self, worker: &Worker) -> Option<i64> {
         self.report_clock();
         self.report(&worker.round, worker.number)
     }
 
-    /// Tells that the wall clock was set since a round began here.
+    /// Reports that the wall clock was set since a round began here.
     fn report_clock(&self) {
         let mut steps = self.clock_steps.get();
         if let Some(by_ns) = steps.see(wall_ahead_ns()) {
@@ -272,7 +273,7 @@ impl Gates {
         Ok(round)
     }
 
-    /// Tells who waits, until the round is closed and all of its workers have come or gone.
+    /// Reports each worker that waits, until the round is closed and all of its workers have come or gone.
     async fn hear(self: Rc<Self>, round: Weak<Round>, mut ready: OutputPipe) {
         let mut bytes = Vec::new();
         while !ready.ended() {
@@ -304,7 +305,7 @@ impl Worker {
 }
 
 impl Round {
-    /// A round nobody waits for yet, and the pipe from which the numbers of those who wait are read.
+    /// A round without workers yet, and the pipe from which the numbers of those that wait are read.
     fn new() -> io::Result<(Self, OutputPipe)> {
         let page = File::from(memfd_create("rakuda-round", MemfdFlags::CLOEXEC)?);
         let (wait, release) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -370,7 +371,7 @@ impl Round {
         })
     }
 
-    /// Says when it begins, and wakes all. Where workers share processors nobody spins: who does would keep the
+    /// Says when it begins, and wakes all. Where workers share processors none spins: one that did would keep the
     /// processor from the next.
     fn commit(&self, t0_ns: i64, spin_ns: i64, patience_ns: i64) {
         let workers = self.places.borrow().len();
@@ -562,7 +563,7 @@ impl Executed {
     }
 }
 
-/// What a file is to who executes it.
+/// What kind of program a file is.
 enum Content {
     /// For that interpreter.
     Script(PathBuf),

@@ -32,7 +32,7 @@ pub(crate) struct HostsFile {
 
 impl Drop for HostsFile {
     fn drop(&mut self) {
-        // Whoever cleans temporary files may have been faster.
+        // A program that cleans temporary files may have been faster.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent elsewhere is to know of whoever samples its node: it starts no provider itself.
+//! What an agent elsewhere needs of the part that samples its node. The agent starts no provider itself.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::providers::ExternalProvider;
 /// What is sampled of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
-    /// Between two samples; nothing: there are none.
+    /// Time between two samples. Zero: there are none.
     pub period: Duration,
     /// Programs that provide more.
     pub providers: Vec<ExternalProvider>,
@@ -18,13 +18,13 @@ pub struct Sampled {
     pub folders: Vec<String>,
 }
 
-/// Samples this node, and has ready what is to be told of it.
+/// Samples this node, and has ready what the hub is to know of it.
 pub trait Inform: StateSource {
-    /// Samples that from now on, and calls `news` when there is something to tell. What was told before is told again.
+    /// Samples that from now on, and calls `news` when there is something to send. What was sent before is sent again.
     /// Must be called inside a `tokio::task::LocalSet`.
     fn sample(&self, wanted: Sampled, news: Rc<dyn Fn()>);
 
-    /// Has these providers sample now, too, when it samples at all; with none named, all.
+    /// Has these providers sample now, too, when it samples at all. An empty list means all of them.
     fn sample_now(&self, only: &[String]);
 
     /// Tells these attributes as they are from now on, by their names, however little they have moved.

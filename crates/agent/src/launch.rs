@@ -33,9 +33,9 @@ pub struct PreparedLaunch {
 }
 
 impl PreparedLaunch {
-    /// Looks up and opens all that `program` needs. `base` is where it runs by itself (nothing:
-    /// where this process is), `descriptors` what 0, 1 and 2 are without redirections. Where
-    /// `programs` were found before is believed: see [`Self::look_again`].
+    /// Looks up and opens all that `program` needs. `base` is where it runs by itself (`None`: where this process is),
+    /// `descriptors` what 0, 1 and 2 are without redirections. Where `programs` were found before is believed: see
+    /// [`Self::look_again`].
     pub fn new(
         program: Program,
         options: Option<&CommandOptions>,

@@ -13,7 +13,7 @@ use rakuda_info::meminfo;
 /// Where control groups say it.
 const LIMIT: Limit = Limit { controller: "memory", v2: "memory.max", v1: "memory.limit_in_bytes" };
 
-/// Bytes. `None`: not known.
+/// Usable memory in bytes. `None`: not known.
 pub fn usable_bytes() -> Option<u64> {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let limit = |path: &Path| fs::read_to_string(path).ok().and_then(|text| limit_in(&text));

@@ -6,7 +6,7 @@
 //! go into `rakuda/run` below it and stay there, beside a group for each command; another run there finds it so. Where
 //! other processes than those of the run would have to move, nothing is done. The root of the tree needs no move.
 //!
-//! It knows no tasks, and starts no process: who starts one writes itself into the group.
+//! It knows no tasks, and starts no process: a new process writes itself into the group.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -59,7 +59,7 @@ pub(crate) struct MemoryGroups {
 #[derive(Debug)]
 pub(crate) struct MemoryGroup {
     path: PathBuf,
-    /// Its list of processes; who writes 0 joins.
+    /// Its list of processes. A process joins by writing 0.
     processes: File,
 }
 
@@ -90,7 +90,7 @@ impl MemoryGroups {
         Ok(groups)
     }
 
-    /// A group for a command, which may have so much memory and no more.
+    /// A group for a command, which may have `bytes_max` of memory.
     pub fn make(&mut self, command: CommandId, bytes_max: u64) -> Result<MemoryGroup, NoGroups> {
         self.remove_left();
         let path = self.folder.join(format!("{}-{}", std::process::id(), command.0));
@@ -134,7 +134,7 @@ impl Drop for MemoryGroups {
 }
 
 impl MemoryGroup {
-    /// Who writes 0 there joins the group.
+    /// A process that writes 0 there joins the group.
     pub fn door(&self) -> RawFd {
         self.processes.as_raw_fd()
     }

@@ -2,14 +2,13 @@
 //! (statx, access), opens of files and folders to look at them, and listings. A rename or a removal
 //! of a failed target counts too.
 //!
-//! The calls on the file system of the run's folder are counted apart, since those are what the
-//! users of a file server share. Which file system a call is on is told by the name that it is made
-//! with, and by what was mounted when the run's folder was entered: asking the kernel each time
-//! would cost a call for each call. So a call through a symbolic link counts where the link lies.
+//! The calls on the file system of the run's folder are counted apart, since those are what the users of a file server
+//! share. Which file system a call is on follows from the name that it is made with, and from what was mounted when the
+//! run's folder was entered: asking the kernel each time would cost a call for each call. So a call through a symbolic
+//! link counts where the link lies.
 //!
-//! One counter for the process, as the calls are made by several threads; who asks for the count
-//! gets all of them. Opens of pipes, of /proc, of the record's own files and what libraries do by
-//! themselves are not counted.
+//! One counter for the process, as the calls are made by several threads: a count has the calls of all of them. Opens
+//! of pipes, of /proc, of the record's own files and what libraries do by themselves are not counted.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -89,7 +88,7 @@ fn without_parents(path: &Path) -> PathBuf {
     plain
 }
 
-/// The run's folder, as this machine has it, is this one: calls are told apart from now on.
+/// Names the run's folder, as this machine has it. From now on the calls on its file system are counted apart.
 pub fn enter(folder: &Path) {
     // Without the table all calls are on some file system, and none is known to be on the run's.
     let table = std::fs::read(mounts::TABLE).unwrap_or_default();
@@ -97,7 +96,7 @@ pub fn enter(folder: &Path) {
     *FILE_SYSTEMS.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
 }
 
-/// So many calls are made about `path`; a relative name starts at the run's folder.
+/// Counts `calls` calls about `path`; a relative name starts at the run's folder.
 pub fn count(path: &Path, calls: u64) {
     ALL.fetch_add(calls, Ordering::Relaxed);
     let known = FILE_SYSTEMS.read().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
 //! Processes that have lost their parent and so have come to this one, a child subreaper: their
 //! status is taken when they end.
 //!
-//! It tells them from those that were started here, whose status is for whoever watches them. It does not end any.
+//! It tells them from those that were started here, whose status is for the code that watches them. It does not end
+//! any.
 #![allow(unsafe_code, reason = "wait has no safe wrapper that leaves a status in place")]
 
 use std::collections::BTreeSet;

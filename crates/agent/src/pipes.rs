@@ -1,8 +1,8 @@
 //! Pipes that carry the output of commands.
 //!
-//! Each command has its own, and this process gives up the writing ends at once, so that a pipe
-//! ends with its last writer, whoever that is. (Pipes were used again for later commands at first;
-//! a daemon that had left its process group then wrote into another command's output.)
+//! Each command has its own, and this process gives up the writing ends at once, so that a pipe ends with its last
+//! writer, whichever process that is. (Pipes were used again for later commands at first; a daemon that had left its
+//! process group then wrote into another command's output.)
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
@@ -109,7 +109,7 @@ impl OutputPipe {
         self.ended = true;
     }
 
-    /// Appends what is there now to `into`.
+    /// Appends to `into` what the pipe holds now.
     pub fn drain(&mut self, into: &mut Vec<u8>) {
         while !self.ended {
             match drain(self.reader.get_ref(), into) {

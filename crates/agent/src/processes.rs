@@ -118,7 +118,7 @@ pub fn wait_for(id: i32) -> Ending {
     }
 }
 
-/// A child that has ended, and how. `None`: no other has. Orphans are among them.
+/// A child that has ended, orphans among them, and how. `None`: no other has.
 pub fn reap() -> Option<(i32, Ending)> {
     let mut status = 0;
     // SAFETY: the pointer is to this frame.
@@ -126,8 +126,8 @@ pub fn reap() -> Option<(i32, Ending)> {
     (ended > 0).then(|| (ended, Ending::of(status)))
 }
 
-/// Makes a copy of this process, which must have one thread. `None`: this is the copy. It is told
-/// by a pipe that its parent has, or by [`die_with_parent`], when the parent dies.
+/// Makes a copy of this process, which must have one thread. `None`: this is the copy. It learns that the parent has
+/// died from a pipe that the parent has, or from [`die_with_parent`].
 pub fn fork() -> std::io::Result<Option<i32>> {
     // SAFETY: with one thread the copy may do all that its parent may.
     match unsafe { libc::fork() } {
@@ -303,7 +303,7 @@ pub struct Life {
 impl Life {
     /// Of the run of `mark`, which this process has drawn.
     pub fn show(mark: &str) -> std::io::Result<Self> {
-        // Whoever sees the other sees this one.
+        // A process that sees the other sees this one.
         let first = life_socket()?;
         bind(&first, &life_address(&first_name(mark))?)?;
         let above = life_socket()?;
@@ -348,7 +348,7 @@ fn first_name(mark: &str) -> String {
 
 fn life_socket() -> std::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
-    // To be connected to, it takes nothing of whom it belongs to.
+    // Others may connect to it without any work of its owner.
     Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)
 }
 
@@ -384,7 +384,7 @@ impl LeftBehind {
 /// Processes of this user that carry the mark of a run whose front, or of an agent whose guard, is gone.
 pub fn left_behind() -> Vec<LeftBehind> {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
-    // In a container processes have other numbers, and so has who drew their mark.
+    // In a container processes have other numbers, and so has the one that drew their mark.
     let space = |id: i32| std::fs::read_link(format!("/proc/{id}/ns/pid")).ok();
     let own_space = space(own);
     let is_over = |id: i32| {

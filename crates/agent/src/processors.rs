@@ -39,7 +39,7 @@ impl Processors {
     fn bind_one_of(&self, allowed: &[u32], member: Member, local_rank: u32) -> Option<Binding> {
         let count = allowed.len();
         let home = (local_rank as usize).checked_rem(count)?;
-        // Those of its own round at their homes say nothing: round after round all of these come to the same places.
+        // Those of its own round at their homes do not count: round after round all of them come to the same places.
         let is_there = |(other, place): (&Member, &BoundTo), at: usize| {
             place.at == at && !(other.0 == member.0 && place.home == place.at && at == home)
         };

@@ -57,7 +57,7 @@ pub fn words_of(program: Program) -> Vec<Vec<u8>> {
     }
 }
 
-/// The word by which `program` is looked up in PATH. `None`: it is not.
+/// The word by which `program` is looked up in PATH. `None`: it is not looked up.
 pub fn name_in_path(program: &Program) -> Option<&[u8]> {
     let word = match program {
         Program::Words(words) => words.first()?.0.as_slice(),

@@ -43,7 +43,7 @@ const PIPE_BYTES: usize = 64 << 10;
 /// Maximum characters of its last line that are reported.
 const SAID_CHARS_MAX: usize = 200;
 
-/// Why what a program printed is worth nothing.
+/// Why the output of a program is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// It could not be started.
@@ -55,7 +55,7 @@ pub enum Fault {
     /// It printed too much, and was killed.
     #[error("printed more than {} KiB", .0 >> 10)]
     TooMuch(usize),
-    /// A long-lived one printed more than that in a second, and was killed: nobody reads so much.
+    /// A long-lived one printed more than that in a second, and was killed: nobody reads that much.
     #[error("printed more than {} KiB in a second", .0 >> 10)]
     TooFast(usize),
     /// Nobody wants what it prints.

@@ -1,4 +1,4 @@
-//! External providers as they are told of: in a file of their own, in a host file, and over a link.
+//! External providers as they are described: in a file of their own, in a host file, and over a link.
 //!
 //! A file is TOML, a table `[[provider]]` for each. It starts none and knows nothing of what they print.
 
@@ -14,7 +14,7 @@ const SECONDS_MIN: f64 = 0.1;
 const SECONDS_MAX: f64 = 86_400.0;
 /// Maximum number of providers.
 const PROVIDERS_MAX: usize = 128;
-/// Who sets values beside those that sample.
+/// What sets values beside the providers that sample.
 const OTHERS: [&str; 2] = ["user", rakuda_info::of_run::PROVIDER];
 
 /// What is wrong with the file.

@@ -85,7 +85,7 @@ fn of_seen(path: &Path, seen: Seen, files: &mut SeenFiles) -> Option<(u64, u64)>
     if is_fuse? { spool::of(&seen.identity) } else { of_plain(path, seen.identity.bytes) }
 }
 
-/// The same for a file that is not behind FUSE and has so many bytes.
+/// The same for a file of `bytes` that is not behind FUSE.
 pub(crate) fn of_plain(path: &Path, bytes: u64) -> Option<(u64, u64)> {
     share_of(pages_of_plain(path, OFlags::empty()).ok()?, bytes)
 }

@@ -19,7 +19,7 @@ impl RoundStops {
         self.sent.insert(command, None);
     }
 
-    /// Those that have not exited, so long after that: they are to be killed.
+    /// Those that have not exited `grace` after that: they are to be killed.
     pub fn overdue(&mut self, commands: &[CommandId], grace: Duration) -> Vec<CommandId> {
         let left: Vec<_> =
             commands.iter().filter(|command| self.sent.contains_key(command)).copied().collect();
@@ -31,7 +31,7 @@ impl RoundStops {
     /// ended by SIGTERM has ended well, and so has one that exits when it gets it, in its own way (fio with 128).
     pub fn ended(&mut self, command: CommandId, status: i32) -> (i32, Option<String>) {
         match self.sent.remove(&command) {
-            // Also when it took so long to end that SIGKILL was sent behind it.
+            // This holds even if SIGKILL was sent because it was slow to end.
             Some(_) if status == libc::SIGTERM || libc::WIFEXITED(status) => (0, None),
             Some(Some(grace)) if status == libc::SIGKILL => {
                 let why = format!(

@@ -1,7 +1,7 @@
 //! The run's folder as an agent elsewhere has it: shared with all, or its own.
 //!
-//! In its own it makes the folders that commands start in and that targets lie in, and does away
-//! with what failed attempts left. It knows no tasks.
+//! In its own it makes the folders that commands start in and that targets lie in, and removes what failed attempts
+//! left. It knows no tasks.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

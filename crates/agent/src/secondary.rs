@@ -19,7 +19,7 @@ use crate::{operations, stamps};
 /// Files of one folder, by name.
 pub type Found = Vec<(Text, FileVersion)>;
 
-/// What a search beside `target` finds; relative folders start at `base`. Whether there is more than may be told.
+/// What a search beside `target` finds; relative folders start at `base`. The flag: there is more than may be reported.
 pub fn find(base: &Path, target: &Path, search: &SecondarySearch) -> (Found, bool) {
     match search {
         SecondarySearch::LikeTarget { since_ns } => {

@@ -1,7 +1,7 @@
 //! What commands die of when their node is taken away: a batch system signals all processes at
 //! once, the agent among them.
 //!
-//! It knows how a command ended and whether this process was told to end, and sends nothing.
+//! It knows how a command ended and whether this process was asked to end, and sends nothing.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 /// Timeout for the signal to this process after a command got one that the hub did not send.
 const TOLD_WITHIN: Duration = Duration::from_millis(200);
 
-/// Whether this process was told to end.
+/// Whether this process was asked to end.
 #[derive(Default)]
 pub(crate) struct Shutdown {
     told: Cell<bool>,
@@ -22,7 +22,7 @@ pub(crate) struct Shutdown {
 }
 
 impl Shutdown {
-    /// This process was told to end.
+    /// Notes that this process was asked to end.
     pub fn tell(&self) {
         self.told.set(true);
         self.changed.notify_waiters();

@@ -1,5 +1,5 @@
-//! Signals as values: blocked, and read one after the other with who sent them. For processes of
-//! one thread that pass on what they get, such as those above a run.
+//! Signals as values: blocked, and read one after the other with their senders. For processes of one thread that pass
+//! on what they get, such as those above a run.
 #![allow(unsafe_code, reason = "signal masks and signalfd have no safe wrapper for this")]
 
 use std::mem::MaybeUninit;
@@ -41,8 +41,8 @@ impl SignalMask {
 pub struct Received {
     /// Its number.
     pub signal: i32,
-    /// Who sent it. `None`: the kernel, as with Ctrl-C on the terminal, which every process of the foreground group
-    /// gets.
+    /// The process that sent it. `None`: the kernel, as with Ctrl-C on the terminal, which every process of the
+    /// foreground group gets.
     pub sender: Option<u32>,
 }
 

@@ -194,7 +194,7 @@ pub struct Process {
     own_group: bool,
     /// Its status was taken: its number may be another's from then on.
     reaped: Cell<bool>,
-    /// Readable when it is over: a pidfd, or what stands for one where there are none.
+    /// Readable when it is over: a pidfd, or what stands for one on kernels without them.
     pub pidfd: OwnedFd,
     /// It was to join a control group and has.
     pub is_grouped: bool,
@@ -283,8 +283,8 @@ impl Spawner {
     }
 }
 
-/// A descriptor that is readable when a child is over, where the kernel gives none (before Linux 5.2): of a pipe whose
-/// other end a thread closes that waits for the child, and leaves its status.
+/// A descriptor that is readable when a child is over, where the kernel gives none (before Linux 5.2): the end of a
+/// pipe, whose other end a thread closes. The thread waits for the child, and leaves its status.
 fn end_of(id: i32) -> std::io::Result<OwnedFd> {
     let child = Pid::from_raw(id).ok_or(Errno::SRCH)?;
     let (ended, until) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -297,7 +297,7 @@ fn end_of(id: i32) -> std::io::Result<OwnedFd> {
     Ok(ended)
 }
 
-/// Ends a child of which nobody could be told when it is over.
+/// Ends a child whose end could not be noticed.
 fn kill(id: i32) {
     // SAFETY: plain system calls on a child of ours that is not waited for.
     unsafe {

@@ -1,10 +1,9 @@
-//! Where the gfsd of this machine keeps a file of Gfarm: what is in memory of that is what a task here reads fast.
+//! Where the gfsd of this machine keeps a file of Gfarm: a task here reads fast what is in memory of that.
 //!
-//! gfarm2fs does not let the kernel keep pages from one open to the next, so that nothing of its
-//! files counts as in memory, while gfsd's own file does stay. Its name follows from the inode
-//! number, which gfarm2fs shows as it is in Gfarm (gfsd.c of Gfarm 2.7, `local_path`). Only who may
-//! read the spool (root, and gfsd's user) is told; for all others nothing is known. It asks neither
-//! gfsd nor the catalogue, and looks at nothing in Gfarm.
+//! gfarm2fs does not let the kernel keep pages from one open to the next, so that nothing of its files counts as in
+//! memory, while gfsd's own file does stay. Its name follows from the inode number, which gfarm2fs shows as it is in
+//! Gfarm (gfsd.c of Gfarm 2.7, `local_path`). Only a user who may read the spool (root, and gfsd's user) gets an
+//! answer; for all others nothing is known. It asks neither gfsd nor the catalogue, and looks at nothing in Gfarm.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -14,7 +13,7 @@ use rakuda_proto::journal::FileIdentity;
 
 use crate::{operations, residency};
 
-/// Bytes in memory and in all; nothing is in memory of what this machine does not hold. `None`: not known.
+/// Bytes in memory and in all. A file that this machine does not hold has none in memory. `None`: not known.
 pub fn of(seen: &FileIdentity) -> Option<(u64, u64)> {
     let spool = folder()?;
     let (folder, prefix) = place(seen.inode);

@@ -1,8 +1,8 @@
 //! Which stamps the files have that were changed since a moment, on a machine whose clock may be set in between.
 //!
-//! A moment is told by the kernel's monotonic clock, which nobody sets; files are stamped by the
-//! other one. How far that was ahead is noted whenever somebody asks, so that what was stamped
-//! before it was set is found as well as what was stamped after. It looks at no file.
+//! A moment is a time of the kernel's monotonic clock, which nobody sets; files are stamped by the wall clock. Each
+//! question notes how far that is ahead, so that files stamped before it was set are found as well as those stamped
+//! after. It looks at no file.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! The program that has started this one and watches it (systemd's `Type=notify`): it is told when
-//! this one is ready, by a datagram to the socket that the environment names (`sd_notify(3)`).
+//! The program that has started this one and watches it (systemd's `Type=notify`): this one reports
+//! to it when it is ready, by a datagram to the socket that the environment names (`sd_notify(3)`).
 //!
 //! It does not know what is served, and nobody must be there.
 
@@ -12,14 +12,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// The variable that names the socket; one without a name in the file system begins with `@`.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Who is told.
+/// The socket of the supervisor.
 #[derive(Debug)]
 pub struct Supervisor {
     socket: OsString,
 }
 
 impl Supervisor {
-    /// As the environment names it. `None`: nobody wants to be told.
+    /// As the environment names it. `None`: it names none.
     pub fn named() -> Option<Self> {
         let socket = std::env::var_os(SOCKET_VARIABLE).filter(|socket| !socket.is_empty())?;
         Some(Self { socket })

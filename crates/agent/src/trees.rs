@@ -120,7 +120,7 @@ fn own_id() -> i32 {
     i32::try_from(std::process::id()).unwrap_or(0)
 }
 
-/// Kills all that `select` finds, until it finds nothing any more; how many there were.
+/// Kills all that `select` finds, until it finds nothing any more, and returns how many there were.
 fn kill_all(select: &dyn Fn(&Table) -> Vec<i32>) -> usize {
     let mut hunt = Hunt { select, beyond: BTreeSet::new(), killed: BTreeSet::new() };
     let until_ns = clock::monotonic_ns() + PATIENCE_NS;
@@ -186,8 +186,8 @@ impl Hunt<'_> {
     }
 }
 
-/// Whether the process is gone, or only its status is left. That is for its parent to take, even
-/// where this process is the parent: whoever watches a command here waits for it.
+/// Whether the process is gone, or only its status is left. That is for its parent to take, even where this process is
+/// the parent: the code that watches a command here waits for it.
 fn is_over(id: i32) -> bool {
     Stat::read(id).is_none_or(|stat| stat.is_over)
 }
@@ -282,7 +282,7 @@ pub(crate) fn resident_tree(root: i32) -> Option<Vec<(i32, u64)>> {
     Some(found)
 }
 
-/// Of all of its threads. Nothing: it has gone.
+/// Of all of its threads. Empty: it has gone.
 fn children_of(id: i32) -> Vec<i32> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
     let texts = threads.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());

@@ -64,7 +64,7 @@ fn ask_about_folder(path: &Path) {
     }
 }
 
-/// The same for a name within an open folder. Who calls it counts the call.
+/// The same for a name within an open folder. The caller counts the call.
 pub fn identity_in(folder: impl AsFd, name: impl rustix::path::Arg + Copy) -> Option<FileIdentity> {
     Some(look_at(folder, name, AtFlags::empty())?.identity)
 }

@@ -383,7 +383,7 @@ fn workers_of_a_round_are_ended_together() {
             assert!(matches!(event, AgentEvent::CommandReady { .. }), "{event:?}");
         }
         let t0_ns = rakuda_agent::clock::machine_ns();
-        // So long that who ends by SIGTERM has ended by then, also on a busy machine.
+        // Enough for a process that ends by SIGTERM to have ended by then, even on a busy machine.
         let stop = Some(RoundStop { after_ns: 100_000_000, grace_ns: 1_500_000_000 });
         agent.handle(AgentRequest::CommitRound {
             round: 1,

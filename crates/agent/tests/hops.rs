@@ -271,9 +271,9 @@ fn a_reader_elsewhere_that_leaves_ends_the_writer_well() {
     });
 }
 
-/// What is unread then is more than the reader's host takes, so that it cannot have told that all was taken. It fits
-/// the edge besides, as a rule, and the window of the writer's host in any case: a chunk of a window may be full by
-/// an eighth.
+/// What is unread then is more than the reader's host takes, so that it cannot have reported that all was taken. It
+/// fits the edge besides, as a rule, and the window of the writer's host in any case: a chunk of a window may be full
+/// by an eighth.
 #[test]
 fn a_reader_elsewhere_may_leave_when_the_writer_has_ended() {
     with_two("late", |mut writer, mut reader, folder| async move {

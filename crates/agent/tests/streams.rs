@@ -1,4 +1,4 @@
-//! Streams between real commands: what comes out, who ends when, and what is accounted.
+//! Streams between real commands: what comes out, when each process ends, and what is accounted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -123,7 +123,7 @@ impl Node {
         outcome
     }
 
-    /// The names of those streams that stand still, empty, when that is told next.
+    /// The names of those streams that stand still, empty, in the next report.
     async fn next_stalled(&mut self) -> Vec<String> {
         loop {
             match self.events.recv().await.unwrap() {
@@ -233,7 +233,7 @@ fn what_has_gone_through_is_told_while_it_goes_on() {
         loop {
             match node.events.recv().await.unwrap() {
                 AgentEvent::Streams(StreamEvent::Passed(_, passed)) if passed == [told(6)] => break,
-                // The writer may take longer to its second word than it takes until something is told.
+                // The writer may take longer to its second word than it takes until something is reported.
                 AgentEvent::Streams(StreamEvent::Passed(_, passed)) => {
                     assert_eq!(passed, [told(4)]);
                 }
@@ -297,7 +297,7 @@ fn commands_of_a_task_are_one_group() {
                     assert_eq!(command, CommandId(0));
                     break;
                 }
-                // It is told once a second, however long the command takes to end.
+                // It is reported once a second, however long the command takes to end.
                 AgentEvent::Streams(StreamEvent::Passed(..)) => {}
                 event => panic!("{event:?}"),
             }

@@ -37,7 +37,7 @@ pub enum OwnFolderError {
     Unsafe {
         /// Which.
         path: PathBuf,
-        /// Who we are.
+        /// This user.
         user: u32,
     },
     /// Another agent works there.
@@ -101,7 +101,7 @@ fn lock_in(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
     let lock = File::options().write(true).create(true).truncate(false).open(lock);
     let lock = lock.map_err(refused)?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        // Who had it locked has removed it.
+        // The process that had it locked has removed it.
         Ok(()) if lock.metadata().map_err(refused)?.nlink() == 0 => Ok(None),
         Ok(()) => Ok(Some(lock.into())),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -109,7 +109,7 @@ fn lock_in(path: &Path) -> Result<Option<OwnedFd>, OwnFolderError> {
     }
 }
 
-/// The folders of runs below `scratch` in which no agent works. None, where others may have put them there.
+/// The folders of runs below `scratch` in which no agent works. Empty where others may have put them there.
 pub fn unused(scratch: &Path) -> Vec<PathBuf> {
     let holder = scratch.join(FOLDERS);
     if check(scratch).and_then(|()| check(&holder)).is_err() {

@@ -1,5 +1,5 @@
-//! The files of this machine, for whoever may ask: reads, writes and removes them, one question a
-//! channel (docs/design/staging.md).
+//! The files of this machine, for programs that may ask: reads, writes and removes them, one
+//! question a channel (docs/design/staging.md).
 //!
 //! `rakudad files` serves a data link with it, and the hub asks itself with it for the files of its
 //! own machine. It knows no tasks.
@@ -41,7 +41,7 @@ pub async fn answer(channel: impl AsyncRead + AsyncWrite + Unpin) {
 }
 
 async fn answer_beside(mut channel: impl AsyncRead + AsyncWrite + Unpin, writes: Rc<Writes>) {
-    // Who has asked sees the end of the channel, and says what that means.
+    // The other side sees the end of the channel, and says what that means.
     let _ = converse(&mut channel, &writes).await;
     let _ = tokio::io::AsyncWriteExt::shutdown(&mut channel).await;
 }

@@ -1,4 +1,4 @@
-//! Files over streams in memory: what comes whole is there, and what does not leaves nothing.
+//! Files over streams in memory: a file that comes whole is there, and one that does not leaves nothing.
 
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Which files are being written at this moment.
 //!
-//! A file that has come whole is given its name also when nobody waits for it any more. Who removes it, or writes it
-//! once more, waits until that has been done or given up: else it would come afterwards.
+//! A file that has come whole gets its name even if nothing waits for it any more. A removal, or another write, waits
+//! until that has been done or given up: else the file would come afterwards.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

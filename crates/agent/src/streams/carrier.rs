@@ -33,7 +33,7 @@ const COPY_BYTES: usize = 64 << 10;
 
 /// What the agent wants.
 enum Word {
-    /// Whoever shows this key gets this end.
+    /// A connection that shows this key gets this end.
     Expect(Key, UnixStream),
     /// Nobody comes for these any more.
     Forget(Vec<Key>),
@@ -91,7 +91,7 @@ struct Work {
     events: UnboundedSender<AgentEvent>,
     /// Where it listens, once it does.
     door: Option<Door>,
-    /// The hub was told what a message takes here.
+    /// The hub knows what a message takes here.
     is_measured: bool,
 }
 
@@ -228,7 +228,7 @@ fn near_socket() -> std::io::Result<(String, tokio::net::UnixListener)> {
 /// A connection has shown a key: it is answered and carried if somebody waits for it.
 async fn join(ends: &Ends, key: Key, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let is_known = ends.borrow().contains_key(&key);
-    // Who is slow to answer may have been given up, and another connection comes for the end.
+    // A connection that is slow to answer may have been given up, and another one comes for the end.
     if is_known && peers::welcome(&mut stream).await {
         let end = ends.borrow_mut().remove(&key);
         carry(end, stream).await;
@@ -239,7 +239,7 @@ async fn join(ends: &Ends, key: Key, mut stream: impl AsyncRead + AsyncWrite + U
 async fn carry(end: Option<UnixStream>, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let Some(end) = end.and_then(|end| tokio::net::UnixStream::from_std(end).ok()) else { return };
     let mut end = end;
-    // Whoever reads or writes is told by the end of the socket.
+    // Reader and writer see the end of the socket.
     let _ = copy_bidirectional_with_sizes(&mut end, &mut stream, COPY_BYTES, COPY_BYTES).await;
 }
 
@@ -251,7 +251,7 @@ pub(crate) async fn pass_on(
     let near = UnixStream::connect_addr(&UnixAddress::from_abstract_name(socket)?)?;
     near.set_nonblocking(true)?;
     let mut near = tokio::net::UnixStream::from_std(near)?;
-    // A name outlives its agent: whoever has it now may be another user.
+    // A name outlives its agent: its owner now may be another user.
     if near.peer_cred()?.uid() != rustix::process::geteuid().as_raw() {
         return Err(std::io::ErrorKind::PermissionDenied.into());
     }

@@ -72,7 +72,7 @@ impl Edge {
     }
 }
 
-/// Passes on what is there.
+/// Passes on the bytes that have arrived.
 fn carry(from: &OwnedFd, to: &OwnedFd) -> Option<()> {
     let mut bytes = [0; 4 * BYTES];
     match rustix::io::read(from, &mut bytes) {

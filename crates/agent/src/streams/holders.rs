@@ -1,4 +1,4 @@
-//! Who keeps the stdout of tasks that have ended, so that their readers wait: processes that their commands have left.
+//! Processes that keep the stdout of tasks that have ended, so that their readers wait: their commands have left them.
 //!
 //! Looks at those that this user may look at. What follows from it is not known here.
 
@@ -39,7 +39,7 @@ pub(super) struct Holders {
 
 impl Holders {
     /// Looks, where that is due, at those whose stdout is held, by the reading ends of their pipes. Returns what is new
-    /// of them; nothing of one: nobody holds it any more.
+    /// of them. `None` of one: no process holds it any more.
     pub fn look<'fd>(
         &mut self,
         now: Time,
@@ -179,7 +179,7 @@ mod tests {
         };
         assert_eq!(look(&mut holders, 0, true), []);
         assert_eq!(holders.due(), Some(Time(WAIT_NS)));
-        // This process holds both ends, and is not told.
+        // This process holds both ends, and is not reported.
         let holder = StdoutHolder { process: child.id(), command: Text::from("sleep 600") };
         // Between fork and exec it has the words of this process.
         let mut told = look(&mut holders, WAIT_NS, true);

@@ -1,9 +1,9 @@
 //! Streams between the commands of this node: pipes, and threads that pass on what comes.
 //!
 //! `Openings` keeps the ends of pipes that commands get; `relay` is the thread of one opening; `hops` are ends of edges
-//! to other hosts, `carrier` connects them, and `cost` says what a message takes there; `spool` keeps what goes through
-//! a stream in a file, and `spill` what slow readers have not read; `holders` finds who keeps the pipe of a task that
-//! has ended. What goes where is decided in `rakuda_core::streams`.
+//! to other hosts, `carrier` connects them, and `cost` measures what a message takes there; `spool` keeps what goes
+//! through a stream in a file, and `spill` what slow readers have not read; `holders` finds the processes that keep the
+//! pipe of a task that has ended. What goes where is decided in `rakuda_core::streams`.
 
 mod carrier;
 mod cost;
@@ -63,8 +63,8 @@ impl Ends {
         self.stdout.as_ref().map(OwnedFd::as_raw_fd)
     }
 
-    /// The status of a command of it that counts: as in a shell, who writes what nobody reads any
-    /// more, and dies of that, has done no wrong.
+    /// The status of a command of it that counts. As in a shell, a program that dies because it writes what nobody
+    /// reads any more has not failed.
     pub fn status_of(&self, status: i32) -> i32 {
         let by_signal = status & 0x7f == libc::SIGPIPE;
         let by_shell = status == (128 + libc::SIGPIPE) << 8;
@@ -178,7 +178,8 @@ impl Openings {
         hops.map_or(Ok(()), |hops| self.listen(id, hops))
     }
 
-    /// Makes streams that follow those of an opening. Whose thread has ended needs none, and has said so.
+    /// Makes streams that follow those of an opening. An opening whose thread has ended needs none, and has reported
+    /// its end.
     fn reroute(
         &mut self,
         id: OpeningId,
@@ -205,7 +206,7 @@ impl Openings {
         Ok(())
     }
 
-    /// Makes both ends of each edge: one for the relay, one for whoever connects it.
+    /// Makes both ends of each edge: one for the relay, one for the connection.
     fn expect_hops(
         &mut self,
         hops: &HopSet,
@@ -229,7 +230,7 @@ impl Openings {
     }
 }
 
-/// Why streams with so many ends could not be opened.
+/// Why streams with `ends` ends could not be opened.
 fn words_of(error: &io::Error, ends: usize) -> String {
     if error.raw_os_error() != Some(libc::EMFILE) {
         return error.to_string();

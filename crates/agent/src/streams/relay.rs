@@ -1,7 +1,7 @@
 //! The thread of one opening: reads what writers print and writes it to readers, as `Flow` says.
 //!
-//! It copies. It ends when all readers are at their ends or have left, when something is wrong, or
-//! when it is told to stop; on its way out it closes all that it holds.
+//! It copies. It ends when all readers are at their ends or have left, when something is wrong, or when it gets the
+//! word to stop; on its way out it closes all that it holds.
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
@@ -79,7 +79,7 @@ pub(super) struct Through {
     is_prepared: bool,
     /// Readers whose pipes go to another stream when they have read all of this one.
     kept: BTreeSet<usize>,
-    /// Who writes was told that nobody reads.
+    /// The writers know that nobody reads.
     has_broken: bool,
     /// Of edges that have ended well: writer, edge, and the records that the sender has counted.
     said: Vec<(usize, u32, u64)>,
@@ -159,19 +159,19 @@ pub(super) struct Relay {
     bell: Arc<OwnedFd>,
     events: UnboundedSender<AgentEvent>,
     stalls: Stalls,
-    /// Who keeps the stdout of tasks that have ended.
+    /// Processes that keep the stdout of tasks that have ended.
     holders: Holders,
-    /// What went through was told.
+    /// The hub knows what went through.
     has_accounted: bool,
     /// Ends that go to the streams that follow.
     handings: Vec<Handing>,
-    /// A change has begun whose end was not told.
+    /// A change has begun whose end was not reported.
     is_switching: bool,
-    /// When the hub is told next what has gone through.
+    /// When the next report to the hub of what has gone through is due.
     passed_due: Time,
-    /// Something may have gone through since it was told.
+    /// Something may have gone through since the last report.
     has_passed: bool,
-    /// After an edge broke the hub has so long to find out that a host is lost.
+    /// Timeout for the hub to find out, after an edge broke, that a host is lost, ms.
     patience_ms: u32,
 }
 
@@ -199,7 +199,7 @@ impl From<String> for Trouble {
 enum End {
     /// All is over.
     Well,
-    /// It was told to.
+    /// It got the word to stop.
     Stopped,
 }
 
@@ -261,7 +261,7 @@ impl Relay {
         self.in_use().map(Through::account).collect()
     }
 
-    /// All ends before its time: what has gone through by now, unless that was told before.
+    /// All ends before its time: reports what has gone through by now, unless that was reported before.
     fn account_for_interruption(&mut self) {
         if !std::mem::replace(&mut self.has_accounted, true) {
             self.tell(StreamEvent::Interrupted(self.id, self.accounts()));
@@ -294,7 +294,7 @@ impl Relay {
             }
             for stream in self.streams.iter_mut().filter(|stream| !stream.is_prepared) {
                 stream.settle_hops()?;
-                // Before who writes can hear of it.
+                // Before a writer can notice it.
                 if stream.is_breaking() {
                     let unread = StreamEvent::Unread(self.id, stream.plan.name.clone());
                     let _ = self.events.send(AgentEvent::Streams(unread));
@@ -460,7 +460,7 @@ impl Relay {
         Some(Timespec { tv_sec, tv_nsec })
     }
 
-    /// For those who look at the run: what has gone through, now and then.
+    /// Reports now and then, for people who look at the run, what has gone through.
     fn tell_passed(&mut self) {
         if !self.has_passed || now() < self.passed_due {
             return;
@@ -479,7 +479,7 @@ impl Relay {
         }
     }
 
-    /// For the hub: in what nothing moves, when that has changed.
+    /// Reports to the hub in which streams nothing moves, when that has changed.
     fn tell_stalls(&mut self) {
         let now = now();
         for stream in self.streams.iter_mut().filter(|stream| !stream.is_prepared) {
@@ -496,7 +496,8 @@ impl Relay {
         }
     }
 
-    /// For those who ask why a reader waits: who keeps the stdout of tasks that have ended, now and then.
+    /// Reports now and then, for people who ask why a reader waits, which processes keep the stdout of tasks that have
+    /// ended.
     fn tell_holders(&mut self) {
         let in_use = self.streams.iter().filter(|stream| !stream.is_prepared);
         let held = in_use.flat_map(Through::held);
@@ -576,7 +577,7 @@ impl Through {
                 return false;
             }
             let intake = std::mem::replace(&mut self.intakes[from], Intake::Closed);
-            // Who writes what nobody reads any more is to know it.
+            // A writer that nobody reads any more is to notice it.
             next.intakes[to] = if next.has_broken { Intake::Closed } else { intake };
             return true;
         }
@@ -679,7 +680,7 @@ impl Through {
     fn close_writer(&mut self, writer: usize) {
         let was_task = matches!(self.intakes[writer], Intake::Pipe(_));
         match &mut self.intakes[writer] {
-            // The other host is told, and closes.
+            // The other host hears of it, and closes.
             Intake::Hop(hop) => hop.machine.leave(),
             intake => *intake = Intake::Closed,
         }
@@ -837,7 +838,7 @@ impl Through {
         }
     }
 
-    /// Whether who writes is to be told that nobody reads.
+    /// Whether the writers are to notice now that nobody reads.
     fn is_breaking(&self) -> bool {
         self.flow.breaks_pipes() && !self.has_broken
     }

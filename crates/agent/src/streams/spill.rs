@@ -76,7 +76,7 @@ impl Spill {
         self.segments.back().map_or(0, Segment::end)
     }
 
-    /// Keeps a piece. `None`: there is no room for it now. Else where it is.
+    /// Keeps a piece, and returns where it is. `None`: there is no room for it now.
     pub fn append(&mut self, bytes: &[u8], records: u64) -> io::Result<Option<u64>> {
         assert!(bytes.len() <= PIECE_BYTES_MAX, "a piece is no longer than a writer's buffer");
         let length = (HEAD_BYTES + bytes.len()) as u64;

@@ -51,7 +51,7 @@ fn refusal(total: u64, bytes_max: u64, free: Option<(u64, u64)>) -> Option<Strin
     ))
 }
 
-/// Bytes that are free on a file system of so many, and those that are to stay free, when they are fewer.
+/// Bytes that are free on a file system of `size` bytes, and those that are to stay free. `None`: enough are free.
 fn lack((free, size): (u64, u64)) -> Option<(u64, u64)> {
     let kept = FREE_BYTES_MIN.min(size / 20);
     (free < kept).then_some((free, kept))
@@ -113,9 +113,9 @@ impl KeptSpools {
     }
 }
 
-/// A file that goes with whoever has it open.
+/// A file that goes with the last process that has it open.
 pub(super) fn without_name(folder: &Path) -> io::Result<File> {
-    /// So that no two files of a process have one name until they have none.
+    /// Keeps the names of two files of a process apart until they have none.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     std::fs::create_dir_all(folder)?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Streams of one opening in which nothing has moved for some time.
 //!
-//! Knows what is so on its own node. What it means for a cycle the hub decides, which hears of all places.
+//! It knows its own node alone. The hub, which hears of all places, decides what that means for a cycle.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,13 @@ use rakuda_proto::streams::{StalledStream, StillForm};
 pub(super) struct Stalls {
     /// By name of a stream, which has two flows while its route changes.
     watches: BTreeMap<Text, StallWatch>,
-    /// What was told last.
+    /// What was reported last.
     told: Vec<StalledStream>,
 }
 
 impl Stalls {
-    /// Looks at a stream that is told after so long a silence, ms; `has_moved`: since the last look.
+    /// Looks at a stream that is reported after `silence_ms` of silence. `has_moved`: something has moved since the
+    /// last look.
     pub fn look(&mut self, now: Time, name: &Text, silence_ms: u32, has_moved: bool) {
         let Some(watch) = self.watches.get_mut(name) else {
             let silence_ns = u64::from(silence_ms) * 1_000_000;
@@ -32,8 +33,8 @@ impl Stalls {
         watch.look(now);
     }
 
-    /// All streams that stand still, when these are others than were told last, or are otherwise. Takes the flows of
-    /// all at which it has looked.
+    /// All streams that stand still, when these, or their states, differ from the last report. Takes the flows of all
+    /// at which it has looked.
     pub fn take<'flows>(
         &mut self,
         flows: impl Iterator<Item = (&'flows Text, &'flows Flow)>,
