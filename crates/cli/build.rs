@@ -1,6 +1,6 @@
-//! Notes what `--version` tells beside the version: the commit that the sources are of, and the
+//! Notes what `--version` says beside the version: the commit that the sources are of, and the
 //! machine type that they are built for. RAKUDA_COMMIT names the commit where the sources are no
-//! checkout, as in packages; else there is none.
+//! checkout, as in packages; without it none is noted.
 #![allow(
     clippy::disallowed_methods,
     reason = "a build script has no agent to start git, or to read the environment"

@@ -1,8 +1,8 @@
 //! The agent of another node as a process, and the guard above it.
 //!
-//! As on the hub's machine there are two processes: the guard is handed what the agent leaves
-//! behind when it is killed, and kills that; when the guard is killed, the agent ends its commands
-//! and itself. The connection is the agent's alone, so that its end is seen whoever dies.
+//! As on the hub's machine there are two processes: the guard gets the processes that a killed agent leaves behind, and
+//! kills them; when the guard is killed, the agent ends its commands and itself. The connection is the agent's alone,
+//! so that its end is seen whichever of them dies.
 
 use std::ffi::CString;
 use std::io::Read as _;

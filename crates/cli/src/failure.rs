@@ -3,7 +3,7 @@
 use rakuda_cluster::ClusterError;
 use rakuda_service::{ClientError, TokenError};
 
-/// An error and its causes; a cause that the words before it name already is not told again.
+/// An error and its causes; a cause that the words before it name already is not repeated.
 pub fn with_causes(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |said, cause| {
         if said.is_empty() {

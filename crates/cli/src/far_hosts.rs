@@ -1,6 +1,6 @@
 //! Hosts that are looked at without a run: an agent on each, started over ssh as for a run, tells how its host is.
 //!
-//! No command is started there. What values mean, and who asks for them, is not known here.
+//! No command is started there. What values mean, and what asks for them, is not known here.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,10 +51,10 @@ struct Host {
     /// Of the agent that is there.
     incarnation: u32,
     receiver: Receiver,
-    /// How often its agent has told something, and when it did last.
+    /// How often its agent has reported something, and when it did last.
     deltas: u32,
     heard: Option<Time>,
-    /// What it told last made no sense, so it was asked to begin anew.
+    /// Its last report made no sense, so it was asked to begin anew.
     is_broken: bool,
     /// It is not started again.
     is_given_up: bool,
@@ -121,7 +121,7 @@ impl FarHosts {
     /// From now on these provide, also on hosts that come up later.
     pub fn set_providers(&mut self, providers: Vec<ExternalProvider>) {
         self.providers = providers;
-        // What is for an agent that is not there goes nowhere; the next one is told when it comes.
+        // A message for an agent that is not there is dropped; the next agent gets it when it comes.
         self.hosts.iter().for_each(|host| host.node.port.ask(self.sample()));
     }
 
@@ -203,7 +203,7 @@ impl FarHosts {
         }
     }
 
-    /// Whether each host has told all, rates and shares and what providers run for as well, or cannot be reached.
+    /// Whether each host has reported all, rates and shares and the values of providers as well, or cannot be reached.
     pub fn is_settled(&self, table: &Table) -> bool {
         let awaited = || self.providers.iter().filter(|provider| !provider.is_long_lived());
         let has_all = |host: &Host| {

@@ -63,7 +63,7 @@ impl RunDirectory {
 /// A hub that runs.
 struct RunningHub {
     id: i32,
-    /// It tells where its run is, and is told how the front has ended.
+    /// Over it the hub says where its run is, and learns how the front has ended.
     socket: OwnedFd,
     /// It may still say something.
     speaks: bool,
@@ -313,7 +313,7 @@ pub fn erase_display() {
     }
 }
 
-/// Settles the targets of the runs in `directory` whose hubs are gone; what is done is told.
+/// Settles the targets of the runs in `directory` whose hubs are gone, and says what it has done.
 pub fn settle(directory: Option<&RunDirectory>) {
     let directory = directory.and_then(RunDirectory::path);
     for line in directory

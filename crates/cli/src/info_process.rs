@@ -51,7 +51,7 @@ it listens and which file has the token that clients must show:
 Exit status: 0 ended by a signal, 1 it could not begin, 2 usage.
 ";
 
-/// Where it listens unless told otherwise; the system chooses the port.
+/// Where it listens by default; the system chooses the port.
 const LISTEN: &str = "127.0.0.1:0";
 /// For `-F`: no host, only what registers here.
 const NO_HOSTS: &str = "none";
@@ -65,7 +65,7 @@ const KEEP_DOWN_NS: u64 = 3_600_000_000_000;
 /// Minimum and maximum of that time.
 const KEEP_DOWNS_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=31_622_400_000_000_000;
 
-/// The token file unless told otherwise: in this user's own folder. `making`: the folder is made when it is not there.
+/// The default token file: in this user's own folder. `making`: the folder is made when it is not there.
 pub fn token_file(making: bool) -> anyhow::Result<PathBuf> {
     let folder = if making { files::make_scratch()? } else { files::scratch() };
     Ok(folder.join("info.token"))
@@ -80,12 +80,12 @@ pub enum WordError {
     /// It ends with an option.
     #[error("the option {0} needs a value")]
     Bare(String),
-    /// An option has a value that says nothing.
+    /// An option has an empty value.
     #[error("the option {0} needs a value that is not empty")]
     Empty(String),
 }
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 pub fn run(words: &[&str]) -> anyhow::Result<()> {
     let wanted = understood(words)?;
     processes::set_name("rakuda-info");
@@ -115,7 +115,7 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let hosts = match hosts {
         Some(file) => {
             let mut hosts = FarHosts::start(&file, period, own.clone(), &mut table)?;
-            // No host has been told anything so far.
+            // No message has gone to a host so far.
             hosts.folders.clone_from(&config.watched);
             Some(hosts)
         }
@@ -130,7 +130,7 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
     let service = Service::start(config, table, complain).await?;
     let (ask, asked) = unbounded_channel();
     service.set_asker(move |providers| {
-        // Who has nobody to ask has no hosts.
+        // It fails only where there are no hosts to ask.
         let _ = ask.send(providers);
     });
     let (end, ended) = oneshot::channel();
@@ -150,7 +150,7 @@ async fn serve(wanted: Wanted) -> anyhow::Result<()> {
         service.register(Registration { client, name, period });
     }
     let mut out = std::io::stdout();
-    // Who does not read it knows it already.
+    // A caller that does not read it knows it already.
     let _ = writeln!(out, "http://{} token {}", service.address(), file.display());
     let _ = out.flush();
     if let Some(Err(error)) = supervisor.map(|supervisor| supervisor.be_ready()) {
@@ -200,8 +200,8 @@ fn provided(file: Option<&Path>) -> anyhow::Result<Vec<ExternalProvider>> {
 }
 
 impl Anew {
-    /// Where nothing can be read anew, the signal ends the service, as it ends other programs; not where somebody
-    /// asks for that who does not know it.
+    /// Where nothing can be read anew, the signal ends the service, as it ends other programs; not where a supervisor
+    /// sends it that cannot know this.
     fn listen(&self) -> anyhow::Result<Option<Signal>> {
         let is_heard = self.is_supervised || self.providers_file.is_some() || self.hosts.is_some();
         is_heard.then(|| signal(SignalKind::hangup()).context("listen for signals")).transpose()
@@ -223,7 +223,7 @@ async fn hung_up(signal: &mut Option<Signal>) {
     }
 }
 
-/// What [`watch`] is told.
+/// What [`watch`] receives.
 struct Orders {
     asked: UnboundedReceiver<Vec<String>>,
     provided: UnboundedReceiver<Vec<ExternalProvider>>,

@@ -32,7 +32,7 @@ pub fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends a tiding. One that nobody takes is lost: then whoever is above is gone.
+/// Sends a tiding. One that nobody takes is lost: then the process above is gone.
 pub fn tell(socket: &OwnedFd, tiding: &Tiding) {
     let bytes = match tiding {
         Tiding::Front(id) => format!("front {id}").into_bytes(),

@@ -1,4 +1,5 @@
-//! The agent as a process of its own, over a pipe: what it does for a hub, and that nothing outlives it, whoever dies.
+//! The agent as a process of its own, over a pipe: what it does for a hub, and that nothing outlives it, whichever
+//! process dies.
 #![allow(clippy::disallowed_methods, reason = "a test that starts the program as its users do")]
 
 use std::cell::RefCell;
@@ -108,7 +109,7 @@ impl Node {
         }
     }
 
-    /// What it has told of its node for the time of this number, from 0.
+    /// Its report of its node with this number, from 0.
     async fn state(&self, number: usize) -> Vec<u8> {
         self.until(|_| {
             let events = self.log.events.borrow();
@@ -356,8 +357,8 @@ fn an_agent_tells_how_its_node_is_when_it_is_asked_to_and_not_before() {
     });
 }
 
-/// Memory moves by little all the time, as a command takes some and gives it back. By the threshold that would be told
-/// after the longest silence, and never twice in a row.
+/// Memory moves by little all the time, as a command takes some and gives it back. With the threshold it would be
+/// reported after the longest silence, and never twice in a row.
 #[test]
 fn an_agent_tells_what_tasks_choose_by_however_little_it_has_moved() {
     run(async {

@@ -30,7 +30,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
 
-/// Beats for all of its agents that the leader has told: messages, not frames.
+/// Beats that the leader has sent for all of its agents: messages, not frames.
 const TOLD: &str = "told";
 
 /// Frames that have come from below, by what they are.
@@ -345,7 +345,7 @@ fn a_leader_beats_for_all_of_its_agents_and_names_the_one_that_is_stopped() {
     });
 }
 
-/// Frames that reach the hub from 12 agents within so many beats of the leader, with a leader that answers for them or
+/// Frames that reach the hub from 12 agents within `BEATS` beats of the leader, with a leader that answers for them or
 /// only passes on.
 async fn frames(carried: bool) -> (usize, Rc<Counts>) {
     const BEATS: usize = 3;

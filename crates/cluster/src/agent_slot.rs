@@ -1,7 +1,7 @@
-//! An agent slot: where the agents of one node that dial in are waited for, one after another, and
-//! what their launcher says of their end.
+//! An agent slot: the hub waits there for the agents of one node that dial in, one after another,
+//! and hears from their launcher when they end.
 //!
-//! It does not know who the launcher is, nor how an agent was let in.
+//! It does not know what the launcher is, nor how an agent was let in.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::ssh::LaunchError;
 /// Timeout for the launcher to say why an agent is gone.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// An agent, or why there is none.
+/// An agent, or why none comes.
 pub(crate) type Coming = Result<DialIn, LaunchError>;
 
 /// What launchers have said about the end of nodes' agents, by the nodes' names.
@@ -58,7 +58,7 @@ impl Words {
 /// Where the agents of one node are waited for.
 pub(crate) struct AgentSlot {
     arrivals: UnboundedReceiver<Coming>,
-    /// Who starts another agent of the node, by its name. `None`: nobody can.
+    /// What starts another agent of the node, by its name. `None`: nothing can.
     starter: Option<(String, UnboundedSender<String>)>,
     /// The first agent was started without being asked for.
     asked: bool,

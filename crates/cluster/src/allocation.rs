@@ -1,4 +1,5 @@
-//! The nodes of a Slurm allocation and their agents: who is waited for, which step of srun is to start whom, who came.
+//! The nodes of a Slurm allocation and their agents: which are awaited, which step of srun is to start which, and which
+//! have come.
 //!
 //! It does not know how the allocation was come by (`slurm`), nor what a step is made of (`steps`).
 
@@ -54,7 +55,7 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
-    /// Makes its nodes known and starts their agents, until the lives of all are over. `Err`: why there is none.
+    /// Makes its nodes known and starts their agents, until the lives of all are over. `Err`: why it has no nodes.
     pub async fn begin(search: &Rc<Search>, job: SlurmJob) -> Result<(), String> {
         let listener = search.listener(job.nodes.first().map(String::as_str)).await?;
         let (invitation, mut dial_ins) = listener.invite()?;

@@ -13,13 +13,13 @@ pub(crate) type Piped = (DuplexStream, oneshot::Sender<()>);
 pub(crate) enum PortCall {
     /// For the agent of this incarnation.
     Send(u32, ToAgent),
-    /// Ask the agent of this incarnation for the time, so often.
+    /// Ask the agent of this incarnation for the time, this number of times.
     AskTime(u32, u32),
     /// What this incarnation said of its node was dealt with.
     SettleState(u32),
     /// The run is over, or the node is to go.
     Close,
-    /// It is not waited for.
+    /// Nothing waits for it any more.
     GiveUp,
     /// A connection to its files is wanted.
     Dial(oneshot::Sender<Result<Piped, String>>),
@@ -51,7 +51,7 @@ impl Calls {
     }
 }
 
-/// The same as the thread itself has it: it ends when the hub has none any more.
+/// The same as the thread itself has it: it ends with the last one that the hub has.
 #[derive(Clone)]
 pub(crate) struct OwnCalls(pub WeakUnboundedSender<Call>);
 

@@ -31,9 +31,10 @@ pub(crate) struct NodeConnection {
     link: RefCell<Option<LinkHandle>>,
     /// Of its agent.
     incarnation: Cell<u32>,
-    /// Who wants the agent to stop reading what commands write: the hub, or we since the hub takes nothing.
+    /// Whether the agent is to stop reading what commands write: for the hub, or for this side because the hub takes
+    /// nothing.
     paused: Cell<(bool, bool)>,
-    /// How the node's own files are got at.
+    /// How the node's own files are reached.
     data: RefCell<Option<Data>>,
     /// The run is over, or the agent is not waited for.
     pub changed: Notify,
@@ -51,7 +52,7 @@ impl NodeConnection {
         }
     }
 
-    /// How its files are got at, or not any more: who leads to them need not stay for that.
+    /// Sets how its files are reached. `None`: they are not any more, and what leads to them need not stay for that.
     pub fn set_data(&self, data: Option<Data>) {
         self.data.replace(data);
     }
@@ -214,7 +215,7 @@ impl Connections {
     }
 }
 
-/// Whether so much waits for the hub that agents are to stop reading.
+/// Whether too much waits for the hub, so that agents are to stop reading.
 pub(crate) fn is_full(reports: &ReportSender) -> bool {
     reports.backlog_bytes() > BACKLOG_BYTES_MAX
 }

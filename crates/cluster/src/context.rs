@@ -26,7 +26,7 @@ pub struct ClusterConfig {
 /// What the thread is begun with.
 pub(crate) struct Context {
     pub plan: ClusterPlan,
-    /// What agents are told.
+    /// Settings of agents.
     pub agent: AgentSettings,
     /// The run's folder.
     pub directory: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub searches: Arc<AtomicUsize>,
 }
 
-/// What the agents of a run are told.
+/// The settings of the agents of a run.
 pub(crate) fn agent_settings(config: &ClusterConfig) -> AgentSettings {
     let ClusterConfig { plan, directory, collect_output } = config;
     let here = Text(directory.as_os_str().as_encoded_bytes().to_vec());

@@ -47,7 +47,7 @@ impl Data {
         if answer.send(Ok((near, keeper))).is_ok() {
             let mut connection = join(reader, writer);
             tokio::select! {
-                // Whoever reads or writes is told by the end of the pipe.
+                // Reader and writer see the end of the pipe.
                 _ = copy_bidirectional_with_sizes(&mut connection, &mut far, COPY_BYTES, COPY_BYTES) => {}
                 _ = dropped => {}
             }

@@ -1,8 +1,8 @@
 //! How the hub gets at the files of a node: a connection of their own, apart from control, so that
 //! bulk holds up no heartbeat.
 //!
-//! A seam: staging wants connections, and whoever starts nodes knows how one is made. What goes
-//! over it is not known here.
+//! A seam: staging wants connections, and the code that starts nodes knows how one is made. What
+//! goes over it is not known here.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ pub struct DataConnection {
     pub keeper: Box<dyn Any>,
 }
 
-/// A connection, or why there is none.
+/// A connection, or why it cannot be made.
 pub type Dialled = Pin<Box<dyn Future<Output = Result<DataConnection, String>>>>;
 
 /// Makes connections to one node.

@@ -46,7 +46,7 @@ pub enum HostFileError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// A line means nothing.
+    /// A line has no meaning.
     #[error("{}:{line}: {what}", file.display())]
     Line {
         /// Which file.

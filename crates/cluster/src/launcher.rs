@@ -18,7 +18,7 @@ pub(crate) const FRUITLESS_MAX: u32 = 5;
 /// Timeout for the hello of an agent that was started.
 pub(crate) const HELLO_LIMIT: Duration = Duration::from_secs(60);
 
-/// What it takes to start an agent or a leader, and whom to tell.
+/// What it takes to start an agent or a leader, and where reports go.
 pub(crate) struct Launcher {
     /// Connections that may be opened from here now.
     pub permits: Semaphore,

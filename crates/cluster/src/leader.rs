@@ -74,15 +74,15 @@ struct Leader {
     why: RefCell<String>,
     /// It is.
     over: Notify,
-    /// Its agents, and what they have told.
+    /// Its agents, and what they have reported.
     group: RefCell<Group>,
     /// What it says to each of them by itself.
     own_words: RefCell<BTreeMap<u32, Rc<OwnWords>>>,
-    /// An agent has told something.
+    /// An agent has reported something.
     news: Notify,
     /// Where its time begins.
     start: Instant,
-    /// When it last told its agents that the hub is there.
+    /// When it last reported to its agents that the hub is there.
     beaten_ns: Cell<Nanoseconds>,
 }
 
@@ -203,8 +203,8 @@ impl StateSource for Leader {
         }
     }
 
-    /// The hub is there: agents are told at once, so none of them takes it for gone later than by a link without a
-    /// leader; but not for each of many frames.
+    /// The hub is there: passes that on to agents at once, so none of them takes it for gone later than by a link
+    /// without a leader; but not for each of many frames.
     fn on_heard(&self) {
         let now = self.now();
         if now < self.beaten_ns.get() + HEARD_AGAIN_NS {
@@ -248,7 +248,7 @@ async fn serve_own_link(
     }
 }
 
-/// Tells the hub what agents have told, soon after the first of them has.
+/// Passes reports of agents on to the hub, soon after the first of them has come.
 async fn report(leader: &Leader, link: &AgentLink) -> Infallible {
     loop {
         leader.news.notified().await;

@@ -332,7 +332,7 @@ impl Leader {
     fn on_report(&self, report: GroupState, own_link: &Rc<LinkHandle>) {
         let unsettled = Rc::new(Unsettled(Rc::clone(own_link)));
         for MemberState { member, held_ns, delta } in report.states {
-            // One that has gone meanwhile has nobody to whom it matters.
+            // For one that has gone meanwhile it does not matter any more.
             let carried = self.carried.borrow().get(&member).cloned();
             if let Some(CarriedLink { link, up }) = carried
                 && up.get()

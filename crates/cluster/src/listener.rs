@@ -1,6 +1,6 @@
 //! The listener: where agents dial in, and which of them may. It opens the gate at an address that they can reach.
 //!
-//! It does not know nodes, nor what becomes of those whom it lets in.
+//! It does not know nodes, nor what becomes of the agents that it lets in.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 /// Somewhere beyond this network (RFC 5737); nothing is sent there.
 const FAR_AWAY: &str = "192.0.2.1";
 
-/// Where the run listens, and who may come in.
+/// Where the run listens, and which agents may come in.
 pub(crate) struct Listener {
     authority: Authority,
     gate: Gate,

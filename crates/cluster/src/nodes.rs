@@ -283,7 +283,7 @@ impl Life {
 }
 
 impl Source {
-    /// Waits until whoever started the agent says that it has ended, where that is told apart from the link.
+    /// Waits until the launcher of the agent says that it has ended, where that report comes apart from the link.
     async fn launcher_says(&self) -> String {
         match self {
             Self::Launched(_) => std::future::pending().await,

@@ -31,7 +31,7 @@ pub(crate) fn await_nodes(context: &Context, nodes: &Rc<Nodes>) -> Option<Rc<Sea
             whole.launcher.tell(NodeEvent::AllAppeared(Err(why)));
         }
     });
-    // Until now it was counted by whoever began the thread.
+    // Until now the code that began the thread counted it.
     context.searches.fetch_sub(1, SeqCst);
     Some(search)
 }

@@ -102,7 +102,7 @@ pub struct ClusterPlan {
     pub(crate) joinable: bool,
     /// Where this run listens, when it does.
     pub(crate) listen: Option<String>,
-    /// A node whose agent dialled in is let go after so long without work, ns.
+    /// Time without work after which a node is let go whose agent dialled in, ns.
     pub idle_ns: Option<u64>,
     /// Those elsewhere; a node's number is its place, from 1.
     pub(crate) hosts: Vec<Host>,
@@ -116,13 +116,13 @@ pub struct ClusterPlan {
     pub cores_max: u32,
     /// Failures in a row after which a node is drained; 0: never.
     pub host_failures: u32,
-    /// What one node has made another one may take so long to see, ms.
+    /// Timeout for a node to see what another one has made, ms.
     pub visible_ms: u32,
     /// Words for ssh.
     pub(crate) ssh_options: Vec<Vec<u8>>,
     /// Connections that are opened at the same time.
     pub(crate) connections_at_once: usize,
-    /// What agents are told, but for what differs from run to run.
+    /// Settings of agents, without those that differ from run to run.
     pub(crate) agent: AgentSettings,
     /// Where the run's directory is on the nodes, when it has another name there.
     pub(crate) work_directory: Option<Text>,
@@ -261,7 +261,7 @@ impl ClusterPlan {
         self.host_of(id)?.leaders.last().map(String::as_str)
     }
 
-    /// A node that says nothing for so long is lost, ms.
+    /// Silence after which a node is lost, ms.
     pub fn silence_ms(&self) -> u32 {
         self.agent.silence_ms.saturating_mul(2)
     }

@@ -27,9 +27,10 @@ pub trait AgentPort {
     fn signal_all(&self, signal: i32) -> usize;
     /// Stops or goes on reading what commands write.
     fn pause_output(&self, paused: bool);
-    /// Asks so often what time it is there; each answer is reported. One in this process has the hub's own clock.
+    /// Asks `count` times what time it is there; each answer is reported. An agent in this process has the hub's own
+    /// clock.
     fn ask_time(&self, _count: u32) {}
-    /// Asks about files; relative names start at the run's folder. One in this process is asked otherwise.
+    /// Asks about files; relative names start at the run's folder. An agent in this process is asked otherwise.
     fn ask(&self, _question: ToAgent) {}
     /// The hub has dealt with how the node is: it may say so again.
     fn settle_state(&self) {}

@@ -1,10 +1,8 @@
-//! The engine's programs, as they are shipped to hosts: their content and what that is called;
-//! and who has which already.
+//! The engine's programs, as they are shipped to hosts: their content, its name, and which hosts have which already.
 //!
-//! Hosts of another machine type than this one get `rakudad-MACHINE`, which lies beside the
-//! engine's own program. A host says itself what type it is of: the script that starts the program
-//! there chooses.
-//! Hosts that share a home share the program, too: the one that asks first is sent it, and the others wait for that.
+//! Hosts of another machine type than this one get `rakudad-MACHINE`, which lies beside the engine's own program. A
+//! host says itself what type it is of: the script that starts the program there chooses. Hosts that share a home share
+//! the program, too: the first one that asks gets it, and the others wait for that.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +14,7 @@ use tokio::task::spawn_blocking;
 
 use crate::error::ClusterError;
 
-/// Who has been sent the program, by the identity of the cache folder.
+/// Hosts that have got the program, by the identity of the cache folder.
 #[derive(Debug, Default)]
 pub(crate) struct Depot {
     folders: RefCell<BTreeMap<String, Shipment>>,
@@ -25,15 +23,15 @@ pub(crate) struct Depot {
 
 #[derive(Debug, Clone)]
 enum Shipment {
-    /// Someone is being sent it; told when that is over.
+    /// A host is getting it; notified when that is over.
     UnderWay(Rc<Notify>),
     Done,
 }
 
-/// What a host that wants the program is to be told.
+/// The answer to a host that wants the program.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It is sent the program.
+    /// The program follows.
     Take,
     /// It is there by now.
     Look,
@@ -154,9 +152,8 @@ impl Depot {
         self.programs.get_or_init(read).await.clone()
     }
 
-    /// A host says that the program for its machine type is not in a folder; `folder` names both.
-    /// Waits while another one is being sent it.
-    /// `again`: it was told to look before, in vain.
+    /// A host says that the program for its machine type is not in a folder; `folder` names both. Waits while another
+    /// host is getting it. `again`: it was asked to look before, in vain.
     pub async fn answer(&self, folder: &str, again: bool) -> Answer {
         loop {
             let known = self.folders.borrow().get(folder).cloned();

@@ -88,7 +88,7 @@ impl Shared {
         self.closing.load(SeqCst)
     }
 
-    /// The life of the node is over; who leads to its files need not stay for them.
+    /// The life of the node is over. What leads to its files need not stay for them.
     pub fn end(&self) {
         self.has_data.store(false, SeqCst);
         self.over.store(true, SeqCst);

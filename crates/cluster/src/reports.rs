@@ -44,7 +44,7 @@ pub enum NodeEvent {
     Failed(String, bool),
     /// There is such a node from now on; its number is the next one.
     Appeared(Box<Newcomer>),
-    /// It was told to go, and nothing of it is left.
+    /// It was asked to go, and nothing of it is left.
     Gone,
     /// Not of a node: what nodes are waited for.
     Told(String),

@@ -1,7 +1,7 @@
-//! The search for nodes whose agents dial in: it runs beside the run, opens the listener when it is
-//! needed, and turns who comes into nodes.
+//! The search for nodes whose agents dial in: it runs beside the run, opens the listener when it is needed, and turns
+//! the agents that come into nodes.
 //!
-//! It does not know who starts these agents: Slurm's steps, a launch template, or somebody on another machine.
+//! It does not know what starts these agents: Slurm's steps, a launch template, or somebody on another machine.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;

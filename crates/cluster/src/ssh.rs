@@ -189,7 +189,7 @@ fn remote_line(token: &str, programs: &Programs, words: &str) -> String {
         &format!("p=\"$d/$n/rakudad\" t=\"$d/$n/.{token}\" i={token}"),
         "until test -x \"$p\"",
         "do mkdir -p \"$d/$n\" || exit 1",
-        // Whoever comes first gives the folder its name, by which hosts that share it are known.
+        // The first start gives the folder its name, by which hosts that share it are known.
         "test -s \"$d/id\" || { echo $i > \"$t\" && ln \"$t\" \"$d/id\" 2>/dev/null",
         "rm -f \"$t\"",
         "}",

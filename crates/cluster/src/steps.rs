@@ -172,7 +172,7 @@ fn script(step: &Step, token: &str) -> String {
     lines.join("; ")
 }
 
-/// Whoever does not take it says why on stderr, or ends.
+/// A program that does not take it says why on stderr, or ends.
 async fn hand_over(mut stdin: pipe::Sender, step: Step) {
     let sent = async {
         if let Some(program) = step.ships.as_deref().and_then(|machine| step.programs.of(machine)) {

@@ -36,12 +36,12 @@ impl InvitationFile {
 
 impl Drop for InvitationFile {
     fn drop(&mut self) {
-        // When it is gone already, so much the better.
+        // It may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Runs the command line, and takes who comes, until the run is over. `Err`: why nobody comes.
+/// Runs the command line, and takes the agents that come, until the run is over. `Err`: why none comes.
 pub(crate) async fn serve(search: &Rc<Search>, plan: &LaunchPlan) -> Result<(), String> {
     let (invitation, mut dial_ins) = search.listener(None).await?.invite()?;
     let file = InvitationFile::write(&search.directory, &invitation)?;
@@ -81,7 +81,7 @@ pub(crate) async fn serve(search: &Rc<Search>, plan: &LaunchPlan) -> Result<(), 
             }
             status = watched.ended(), if !over => {
                 over = true;
-                // Whoever hands a job in and ends is waited for.
+                // A template may submit a job and end: its agents are still to come.
                 if status != 0 && came == 0 {
                     let why = match watched.words() {
                         words if words.is_empty() => ending(status),
@@ -102,7 +102,7 @@ pub(crate) async fn serve(search: &Rc<Search>, plan: &LaunchPlan) -> Result<(), 
     Ok(())
 }
 
-/// The agents have been told to end; then the command line has a moment to do so.
+/// The agents have got the word to end; then the command line has a moment to do so.
 async fn end(process: &HelperProcess, watched: &Watched) {
     let second = std::time::Duration::from_secs(1);
     if tokio::time::timeout(second, watched.ended()).await.is_err() {

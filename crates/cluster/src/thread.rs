@@ -2,8 +2,8 @@
 //!
 //! The hub's own thread writes the record and looks at files; a file system that hangs (a server
 //! that is away for a minute) holds it up. Meanwhile agents must not take the hub for gone, nor the
-//! hub them: so whoever carries a heartbeat is here, where nothing touches the run's files. The
-//! hub's side of a node is a [`crate::remote::RemotePort`]; reports come to the hub over a channel.
+//! hub them: so what carries a heartbeat is here, where nothing touches the run's files. The hub's
+//! side of a node is a [`crate::remote::RemotePort`]; reports come to the hub over a channel.
 
 use std::cell::Cell;
 use std::rc::Rc;

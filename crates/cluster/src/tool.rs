@@ -16,8 +16,8 @@ const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 const OUTPUT_LIMIT: Duration = Duration::from_millis(500);
 
 /// Takes the run's mark out of the environment: batch systems hand that on to other machines, where
-/// whoever drew the mark is not to be found, and its processes would pass for what a dead run has
-/// left.
+/// the process that drew the mark is not to be found, and its processes would pass for what a dead
+/// run has left.
 const UNMARKED: [&[u8]; 3] = [b"env", b"-u", b"RAKUDA_RUN"];
 
 /// Starts `words`.

@@ -93,7 +93,7 @@ impl Drop for Watched {
 
 /// What [`read_piece`] has found.
 pub(crate) struct Piece {
-    /// So many bytes were read; none at the end.
+    /// Bytes that were read; 0 at the end.
     pub bytes: usize,
     /// The line is complete.
     pub ends_line: bool,

@@ -184,7 +184,7 @@ impl Clean {
         Ok(Err(if words.is_empty() { format!("ssh: {}", answer.status) } else { words }))
     }
 
-    /// What ssh is told to have a script from its stdin run by `host`. Login shells of any kind see one word.
+    /// Words for ssh that have `host` run a script from its stdin. Login shells of any kind see one word.
     fn ssh_words(&self, host: &str) -> Vec<String> {
         let fixed = ["-oBatchMode=yes", "-T", "--", host, "/bin/sh"];
         self.ssh_options.iter().cloned().chain(fixed.map(str::to_owned)).collect()
@@ -193,7 +193,7 @@ impl Clean {
     /// A script that has `host` run another one.
     fn pass_on(&self, host: &str, script: &str) -> String {
         let words: Vec<String> = self.ssh_words(host).iter().map(|word| quoted(word)).collect();
-        // The host's name ends no inner document, since nobody is reached through himself.
+        // The host's name ends no inner document, since no host is reached through itself.
         format!("ssh {} <<'end of {host}'\n{script}\nend of {host}\n", words.join(" "))
     }
 }
@@ -208,8 +208,8 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// For /bin/sh on the host: this very program where a run has brought it, else the last one that
-/// came. Where none is, nothing of a run was.
+/// For /bin/sh on the host: this very program where a run has brought it, else the last one that came. A host without
+/// one has never had anything of a run.
 fn script(program: &str, what: &What) -> String {
     let dry_run = if what.how == How::Pretend { " --dry-run" } else { "" };
     let files = if what.files { " --files" } else { "" };

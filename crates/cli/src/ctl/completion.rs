@@ -42,7 +42,7 @@ pub fn run(command: Command, words: &[OsString]) -> ExitCode {
         return Bench::complete(&base, position - bench - 1, &words[bench + 1..]);
     }
     let mut words = words.to_vec();
-    // The word that is to be completed may be none yet.
+    // The word to be completed may still be empty.
     words.resize(words.len().max(position + 1), OsString::new());
     let folder = here();
     let asked = Asked { words: words.clone() };
@@ -51,7 +51,7 @@ pub fn run(command: Command, words: &[OsString]) -> ExitCode {
     let Ok(candidates) = complete(&mut command, words, position, Some(&folder)) else {
         return ExitCode::FAILURE;
     };
-    // Options are told to those who have begun one: else they would stand among the names of tasks.
+    // Options are offered to those who have begun to type one: else they would stand among the names of tasks.
     let wanted = |candidate: &&CompletionCandidate| {
         option || !candidate.get_value().as_encoded_bytes().starts_with(b"-")
     };

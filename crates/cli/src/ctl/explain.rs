@@ -100,7 +100,7 @@ fn print(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A stream of the task, and who holds it open.
+/// A stream of the task, and what holds it open.
 fn print_stream(stream: &Value, out: &mut dyn Write) -> io::Result<()> {
     let amount = |value: &Value, of: &str| {
         let [size, records] =

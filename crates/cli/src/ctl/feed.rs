@@ -1,4 +1,4 @@
-//! What there is to see of a live run: what its hub answers, and what its journal has told since the last look.
+//! What there is to see of a live run: what its hub answers, and what its journal has got since the last look.
 //!
 //! It only reads. How it is shown is the business of others.
 
@@ -117,8 +117,7 @@ pub struct Feed {
 impl Feed {
     /// Of a run that goes on: the one that RUN names, else the last.
     ///
-    /// # Errors
-    /// When none goes on, or its record cannot be found.
+    /// # Errors When no run goes on, or its record cannot be found.
     pub fn open(base: &BaseFolder, run: Option<&str>) -> anyhow::Result<Self> {
         let answers = live::ask(base, Some(run.unwrap_or("last")), &json!({"ask": "status"}))?;
         let name = answers.last().and_then(|answer| answer["run"].as_str()).unwrap_or_default();

@@ -25,7 +25,7 @@ impl Words {
         Self(typed.to_lowercase().split_whitespace().map(str::to_owned).collect())
     }
 
-    /// There is none: all fit.
+    /// There is no word, so all tasks fit.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -146,7 +146,7 @@ pub fn without_attempt(run: &Run, words: &Words) -> Vec<NotRunning> {
     told.take(ENDED_MAX).collect()
 }
 
-/// Whether the words fit a task by its name, the node of an attempt, or that one's commands.
+/// Whether the words fit a task by its name, the node of an attempt, or the commands of the attempt.
 pub fn fits(run: &Run, task: &Task, attempt: &Attempt, words: &Words) -> bool {
     if words.is_empty() {
         return true;

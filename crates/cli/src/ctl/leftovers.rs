@@ -24,7 +24,7 @@ const BROUGHT_WITHIN: Duration = Duration::from_secs(24 * 3600);
 /// What is to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Nothing: it is only told.
+    /// Nothing is removed, only listed.
     Pretend,
     /// It is removed.
     Remove,
@@ -191,7 +191,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// Whether a file was neither read nor written for so long.
+/// Whether a file was neither read nor written for `age`.
 fn is_older(path: &Path, age: Duration) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return false };
     let times = [found.accessed(), found.modified()];

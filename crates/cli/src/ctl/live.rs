@@ -22,7 +22,7 @@ const SUFFIX: &str = ".sock";
 /// Names the newest run.
 const LAST: &str = "last";
 
-/// There is nobody who could be asked; ends with status 3.
+/// No live run can be asked; ends with status 3.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoLiveRun(pub String);
@@ -86,7 +86,7 @@ fn entries(folder: &Path) -> Vec<String> {
 /// What came of a question.
 enum Answer {
     Given(Value),
-    /// The hub is there, and says nothing.
+    /// The hub is there, and does not answer.
     Silence,
     /// Nobody is there any more.
     Nobody,

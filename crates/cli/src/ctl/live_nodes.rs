@@ -7,7 +7,7 @@ use rakuda_info::table::{NodeId, State, Table};
 use rakuda_info::value::{Kind, Value as Known};
 use serde_json::Value;
 
-/// Columns for people, unless told otherwise.
+/// Default columns for people.
 pub const COLUMNS: &str = "run_cores, run_running, run_done";
 
 /// Fields of the hub's answer that are two of its own attributes, and then those of [`of_run::told`], in its order.

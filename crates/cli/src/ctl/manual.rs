@@ -94,7 +94,7 @@ fn write_question(question: &Command, page: &mut Vec<u8>) -> io::Result<()> {
     let about = question.get_long_about().or_else(|| question.get_about());
     paragraphs(&mut roff, &about.map(ToString::to_string).unwrap_or_default());
     roff.to_writer(page)?;
-    // With a heading of its own, which would end the section; -h and -C are told above.
+    // With a heading of its own, which would end the section; -h and -C stand above.
     let own = question.clone().mut_args(|arg| {
         let general = ["help", "directory", "version"].contains(&arg.get_id().as_str());
         arg.hide(general)

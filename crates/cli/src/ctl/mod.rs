@@ -201,7 +201,7 @@ fn command_of(words: &[OsString]) -> String {
     command.map_or_else(|| "rakudactl".to_owned(), |name| format!("rakudactl {name}"))
 }
 
-/// Without the words of programmers for numbers that are none, or too large.
+/// Replaces the words of programmers for what is no number, or too large.
 fn in_words_of_people(line: &str) -> String {
     let line = line.replace("invalid digit found in string", "expected a whole number");
     let Some((before, range)) = line.split_once(" is not in ") else { return line };

@@ -27,7 +27,7 @@ const VALUES_TIME: Duration = Duration::from_millis(20);
 const HOSTS_PERIOD: Duration = Duration::from_millis(200);
 /// Timeout for the first values of these hosts, or their failure.
 const HOSTS_LIMIT: Duration = Duration::from_secs(60);
-/// Columns for people, unless told otherwise, of nodes that are no run's.
+/// Default columns for people, of nodes that belong to no run.
 const COLUMNS: &str = "load1, threads, mem_available, mem_total, cpu_idle, users, uptime";
 
 /// Lists nodes: of the runs that are going on here, of this machine, or of an information service.
@@ -192,7 +192,7 @@ impl Nodes {
         self.answered(&table, format)
     }
 
-    /// Whoever names no run may mean nodes of none.
+    /// A question that names no run may mean nodes without a run.
     fn or_elsewhere(&self, error: anyhow::Error) -> anyhow::Error {
         const ELSEWHERE: &str = "nodes without a run: -F localhost, -F HOSTS or --service URL";
         if self.run_argument.or(self.run.as_deref()).is_some() {
@@ -258,7 +258,7 @@ impl Nodes {
             let mut table = Table::new();
             let mut hosts = FarHosts::start(file, HOSTS_PERIOD, Vec::new(), &mut table)?;
             if let Some(only) = &self.only {
-                // No host has been told to start any of them so far.
+                // No host has been asked to start any of them so far.
                 let only = names_of(only);
                 hosts.providers.retain(|provider| only.contains(&provider.name));
             }
@@ -285,7 +285,7 @@ impl Nodes {
         })
     }
 
-    /// What is known of hosts when all have told it or failed to; when it goes on, a moment later.
+    /// What is known of hosts when all have reported or failed. Later looks wait for a moment only.
     async fn look_at(
         &self,
         hosts: &mut FarHosts,
@@ -409,7 +409,7 @@ impl Screen {
         out.flush()
     }
 
-    /// What draws a text over the last one; no line is longer than the terminal, and none leaves it.
+    /// What draws a text over the last one; no line is longer than the terminal, and all stay on it.
     fn drawing(&mut self, text: &str, size: (usize, usize)) -> String {
         use std::fmt::Write as _;
 

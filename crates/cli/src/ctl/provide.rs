@@ -1,7 +1,8 @@
 //! `rakudactl provide`: tells an information service what a program prints of a node, line by line, as long as it
 //! prints: a provider that registers by itself.
 //!
-//! It remembers the last line of each value, so that a service that has forgotten all of them is told again.
+//! It remembers the last line of each value, so that it can send them again to a service that has forgotten all of
+//! them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Read as _, Write};

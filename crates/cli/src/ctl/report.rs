@@ -102,7 +102,7 @@ impl Read {
     }
 }
 
-/// What failed tasks printed. A run without a log has none; one that cannot be read is worth a word, and no more.
+/// What failed tasks printed. A run without a log has none. A log that cannot be read is worth a word, and no more.
 pub(super) fn read_tails(folder: &RunFolder, failed: &[u32]) -> BTreeMap<u32, String> {
     let path = folder.output();
     if failed.is_empty() || !path.exists() {
@@ -141,8 +141,7 @@ impl Report {
         Ok(Status::Good)
     }
 
-    /// The one document that is asked for. Text and JSON go to standard output unless told
-    /// otherwise, a page to `default`.
+    /// The one document that is asked for. By default text and JSON go to standard output, a page to `default`.
     fn write(
         &self,
         base: &BaseFolder,

@@ -78,7 +78,7 @@ fn tell(panic: &PanicHookInfo<'_>) -> bool {
     let text = text.unwrap_or("it panicked");
     let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
     let reason = format!("{text}{}", place.unwrap_or_default());
-    // Nobody listens when all has been told.
+    // Nobody listens after the last report.
     let _ = sender.send((seed, Err(reason)));
     while cfg!(panic = "abort") {
         thread::park();

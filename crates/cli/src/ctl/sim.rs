@@ -401,7 +401,7 @@ fn measure(
     Ok(Status::Good)
 }
 
-/// Processor time of this process so far, as the kernel tells it: in hundredths of a second.
+/// Processor time of this process so far, as the kernel counts it: in hundredths of a second.
 fn processor_ns() -> anyhow::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     // The name in parentheses may have blanks; utime and stime are the twelfth and thirteenth after it.

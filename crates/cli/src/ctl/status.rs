@@ -51,7 +51,7 @@ impl Status {
     }
 }
 
-/// Whether no run is going on, or none has ever been here.
+/// Whether no run is going on, or the folder has never had one.
 fn is_nothing_there(error: &anyhow::Error) -> bool {
     error.is::<live::NoLiveRun>() || matches!(error.downcast_ref(), Some(FolderError::NoRecords(_)))
 }

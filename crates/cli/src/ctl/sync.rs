@@ -128,7 +128,7 @@ impl Sync {
     pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         let directory = base.directory();
         anyhow::ensure!(directory.is_dir(), "{}: no such folder", directory.display());
-        // A folder that cannot be written into is told before the rounds, not after them.
+        // A folder that cannot be written into is reported before the rounds, not after them.
         self.svg.as_ref().map(|folder| super::report::make_folder(base, folder)).transpose()?;
         let mut figures = SyncFigures::default();
         let mut all_well = true;
@@ -151,7 +151,7 @@ impl Sync {
                 break;
             }
         }
-        // Where there are none, it was said on stderr why, or none was asked for (-P, -n, -T).
+        // Without rounds, stderr has the reason, or none were asked for (-P, -n, -T).
         if !figures.rounds().is_empty() {
             self.show(base, &figures, out)?;
         }
@@ -234,13 +234,13 @@ impl Sync {
     }
 }
 
-/// A number that is one: which are too small is said by whoever knows what they mean.
+/// A finite number. The code that knows its meaning refuses one that is too small.
 fn seconds(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| "expected seconds, such as 0.5".to_owned())
 }
 
-/// The words that have started this program, for who wants to do so again.
+/// The words that have started this program, for those who want to do so again.
 fn own_call() -> Vec<String> {
     let words = std::env::args_os().skip(1).skip_while(|word| word == "ctl");
     let words = words.map(|word| word.to_string_lossy().into_owned());

@@ -11,9 +11,9 @@ use super::live;
 /// How far one search goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Maximum number of tasks that are told.
+    /// Maximum number of tasks in an answer.
     pub found: usize,
-    /// What was not looked at within that time is said to be left.
+    /// Timeout for the search. The answer says when something was not looked at.
     pub time: Duration,
 }
 
@@ -31,7 +31,7 @@ pub fn find(base: &BaseFolder, run: &str, words: &str, bounds: Bounds) -> Value 
     let mut next = Value::from(0);
     while !next.is_null() && tasks.len() < bounds.found && clock::monotonic_ns() < until_ns {
         let question = json!({"ask": "find", "words": words, "from": next});
-        // A run that has ended has none left.
+        // A run that has ended has no waiting tasks.
         let Some(answer) = ask(base, run, &question) else {
             return json!({"tasks": tasks, "more": false});
         };

@@ -298,8 +298,8 @@ fn open_streams(look: &Look) -> Vec<Row> {
     open.into_iter().take(STREAMS_MAX).map(|stream| (line(stream), Style::new())).collect()
 }
 
-/// Tasks of each rule: done of all, where that is known. Where not all have room in so many rows, those come first of
-/// which tasks have failed, then those of which tasks run.
+/// Tasks of each rule: done of all, where that is known. Where not all have room in `rows_max` rows, rules with failed
+/// tasks come first, then those with running ones.
 fn rules(look: &Look, width: usize, rows_max: usize) -> Vec<Row> {
     let done = |rule: &RuleCounts| match rule.total {
         Some(total) => format!("{}/{total}", rule.done),
@@ -346,7 +346,7 @@ fn nodes(look: &Look) -> Vec<Row> {
     rows
 }
 
-/// The chosen failure with the last lines of its output, in so many rows.
+/// The chosen failure with the last lines of its output, in `room` rows.
 fn failures(look: &Look, chosen: usize, width: usize, room: usize) -> Vec<Row> {
     let Some(failure) = &look.chosen else { return Vec::new() };
     let of = format!("failed {} of {}", chosen + 1, look.failed.len());
@@ -370,7 +370,7 @@ fn put(area: Rect, buffer: &mut Buffer, rows: &[Row]) {
     put_of(area, buffer, rows, 0);
 }
 
-/// As `put`, of so many others that have no row.
+/// As `put`, where `others` more have no row.
 fn put_of(area: Rect, buffer: &mut Buffer, rows: &[Row], others: usize) {
     let room = usize::from(area.height);
     let cut = (rows.len() > room || others > 0) && room > 0;
@@ -463,7 +463,7 @@ pub fn draw(look: &Look, view: &View, area: Rect, buffer: &mut Buffer) -> usize 
     let others = if view.words.is_empty() { others } else { 0 };
     let running_rows = running.len() + others.min(1);
     let nodes = nodes(look);
-    // Who looks for tasks is shown all that were found, in the place of the tables.
+    // A search shows all tasks that it has found, in the place of the tables.
     let found = if view.words.is_empty() {
         Vec::new()
     } else {

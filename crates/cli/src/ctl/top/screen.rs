@@ -67,8 +67,7 @@ impl Screen {
 
     /// Takes the terminal.
     ///
-    /// # Errors
-    /// When it is none.
+    /// # Errors When standard input is no terminal.
     pub fn open() -> io::Result<Self> {
         let before = tcgetattr(stdin())?;
         let mut raw = before.clone();
@@ -103,7 +102,7 @@ impl Screen {
     }
 }
 
-/// What terminals send for keys; of what is no key here nothing.
+/// The keys in what a terminal has sent. What is no key here is dropped.
 fn keys_of(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let Some(&first) = bytes.first() {

@@ -10,7 +10,7 @@ pub struct View {
     pub chosen: usize,
     /// Running tasks before the first that is shown.
     pub from: usize,
-    /// What is looked for; empty: nothing.
+    /// What is looked for. Empty: nothing.
     pub words: String,
     /// It is being typed.
     pub typing: bool,
@@ -30,7 +30,7 @@ pub enum Asked {
 }
 
 impl View {
-    /// A key was pressed; `page`: so many running tasks are seen at once.
+    /// A key was pressed. `page`: number of running tasks that are seen at once.
     pub fn press(&mut self, key: Key, page: usize) -> Asked {
         if key == Key::Interrupt {
             return Asked::Leave;
@@ -88,7 +88,8 @@ impl View {
         (self.chosen, self.from) = (0, 0);
     }
 
-    /// There are so many failures, and so many running tasks, of which a page is seen at once.
+    /// Keeps the view within the failures and running tasks that there are. `page`: number of running tasks that are
+    /// seen at once.
     pub fn keep_within(&mut self, failures: usize, running: usize, page: usize) {
         self.chosen = self.chosen.min(failures.saturating_sub(1));
         self.from = self.from.min(running.saturating_sub(page.max(1)));

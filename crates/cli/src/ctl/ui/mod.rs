@@ -159,7 +159,7 @@ fn explanation(address: SocketAddr) -> String {
     )
 }
 
-/// Whoever reads what the run prints must not wait for this process.
+/// A program that reads what the run prints must not wait for this process.
 fn leave_run() -> anyhow::Result<()> {
     processes::leave_terminal();
     let nothing =

@@ -1,4 +1,4 @@
-//! Looks at a run and keeps what a page is told of it: each row once, under the number of the change that it came with.
+//! Looks at a run and keeps what a page gets of it: each row once, under the number of the change that it came with.
 //!
 //! Pages ask for what is newer than the number that they know, so a look costs the same for one page and for many. The
 //! hub is asked once a second. The journal is read with it unless that would take more than a twentieth of the time of
@@ -75,7 +75,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Up to this change; 0: nothing.
+    /// All up to this change. 0: nothing.
     pub fn up_to(since: u64) -> Self {
         Self { since, ..Self::default() }
     }
@@ -151,7 +151,7 @@ impl Watch {
         (seen.status.clone(), seen.tables.clone())
     }
 
-    /// For those who ask once, while perhaps no page follows.
+    /// For a question that comes once, while perhaps no page follows.
     fn look_if_old(&self) {
         let is_old = {
             let seen = self.seen();
@@ -216,7 +216,7 @@ impl Watch {
 }
 
 impl Seen {
-    /// `told` is what the hub has said; none: there is none.
+    /// `told` is what the hub has said. `None`: there is no hub.
     fn look(
         &mut self,
         base: &BaseFolder,
