@@ -16,7 +16,7 @@ use crate::session::Limits;
 /// Maximum silence of the hub until its welcome says more.
 const FIRST_SILENCE_MS: u32 = 10_000;
 
-/// Who the agent is.
+/// The identity of the agent.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// Which node, by what it was given when it was launched; empty over a pipe.
@@ -49,7 +49,8 @@ impl AgentLink {
         Self { link: Link::new(Limits::with_silence_ms(FIRST_SILENCE_MS)), identity }
     }
 
-    /// What the hub is told when it asks for the time; without it that ends the link.
+    /// Sets the clock that answers the hub's questions for the time. Without one such a question
+    /// ends the link.
     pub fn set_clock(&self, clock: MachineClock) {
         self.link.set_clock(clock);
     }
@@ -90,12 +91,12 @@ impl AgentLink {
         self.link.serve(reader, writer, decoder, on_came).await
     }
 
-    /// What is told of the node again and again.
+    /// Sets the source of the states of the node, which are sent again and again.
     pub fn set_state_source(&self, source: Rc<dyn StateSource>) {
         self.link.set_state_source(source);
     }
 
-    /// There is something newer to tell of it.
+    /// There is a newer state of it.
     pub fn offer_state(&self) {
         self.link.offer_state();
     }

@@ -1,4 +1,4 @@
-//! Who may be part of a run: an authority made for it, and what it hands out.
+//! What lets a process take part in a run: an authority made for it, and the credentials that it issues.
 //!
 //! Keys are drawn at the start of a run and live in memory, but for what agents are given:
 //! [`Credentials`], over stdin or in a file of mode 0600. The certificate of the hub is good for a
@@ -58,12 +58,12 @@ pub enum CredentialsError {
         /// Of the file.
         mode: u32,
     },
-    /// They are not what an agent is given.
+    /// They are not those of an agent.
     #[error("read credentials: {0}")]
     Malformed(rmp_serde::decode::Error),
 }
 
-/// What an agent is given: everything that it needs to connect. Whoever has it is that agent.
+/// Everything that an agent needs to connect. Its holder counts as that agent.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Credentials {
     /// Which launch it belongs to.
@@ -169,7 +169,8 @@ fn server_config(
 }
 
 impl Credentials {
-    /// What one who was issued as a peer listens with: TLS 1.3, and nobody without a certificate of this authority.
+    /// What a holder of a peer's credentials listens with: TLS 1.3, and no side without a certificate of this
+    /// authority.
     pub fn server(&self) -> Result<Arc<ServerConfig>, CredentialsError> {
         let certificate = CertificateDer::from(self.certificate.0.clone());
         let authority = CertificateDer::from(self.authority.0.clone());

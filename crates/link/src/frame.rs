@@ -1,8 +1,8 @@
 //! Frames: a length, a kind and a body. Pure byte work.
 //!
-//! [`Decoder`] takes whatever bytes arrived, from whomever, and gives whole frames or says what is wrong with
-//! them. It never reserves memory for what a length field promises; only for what has arrived. It does not know
-//! which frame may follow which: that is [`crate::session`]'s and [`crate::greeting`]'s part.
+//! [`Decoder`] takes any bytes from any sender, and gives whole frames or says what is wrong with them. It never
+//! reserves memory for what a length field promises; only for what has arrived. It does not know which frame may follow
+//! which: [`crate::session`] and [`crate::greeting`] do.
 
 /// Maximum bytes of a frame after the length field.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
@@ -19,7 +19,7 @@ const DATA_HEADER_BYTES: usize = LENGTH_BYTES + 1 + 8;
 /// A frame, its body where it arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// First frame of who dialled: `Hello`.
+    /// First frame of the side that dialled: `Hello`.
     Hello(&'a [u8]),
     /// The answer: `Welcome`.
     Welcome(&'a [u8]),
@@ -47,11 +47,11 @@ pub enum Frame<'a> {
     Beat,
     /// The end, wanted: why, or nothing.
     Bye(&'a [u8]),
-    /// What time is it? With the time of who asks.
+    /// A question for the time, with the time of the side that asks.
     AskTime(i64),
-    /// The answer: the time of who asked, and those at which the question came and the answer went.
+    /// The answer: the time in the question, and those at which the question came and the answer went.
     TellTime([i64; 3]),
-    /// The newest of what is told again and again, and may be lost: not numbered.
+    /// The newest state, which is sent again and again and may be lost: not numbered.
     State(&'a [u8]),
     /// The last state has been taken; another may come.
     StateTaken,
@@ -232,7 +232,7 @@ fn parse(content: &[u8]) -> Result<Frame<'_>, FrameError> {
     }
 }
 
-/// So many times, and nothing else.
+/// `COUNT` times. `None`: the body has more or fewer bytes.
 fn times<const COUNT: usize>(body: &[u8]) -> Option<[i64; COUNT]> {
     let (times, rest) = body.as_chunks::<8>();
     let times: &[[u8; 8]; COUNT] = times.try_into().ok()?;

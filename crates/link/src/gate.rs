@@ -1,5 +1,5 @@
-//! The gate: the one place where a run listens. It lets in who has the run's credentials, and says
-//! nothing to anybody else.
+//! The gate: the one place where a run listens. It lets in agents with the run's credentials, and
+//! answers nothing to anybody else.
 //!
 //! A connection must finish TLS, with a certificate of the run's authority, and say hello, all
 //! within a limit; then its token says to which launch it belongs. The first connection of a
@@ -56,7 +56,7 @@ pub struct Gate {
     listening: AbortHandle,
 }
 
-/// Who is expected, and who is there.
+/// The agents that are expected, and those that are there.
 #[derive(Default)]
 struct Register {
     launches: BTreeMap<Text, mpsc::UnboundedSender<DialIn>>,
@@ -84,7 +84,7 @@ impl Gate {
         self.address
     }
 
-    /// Lets in who shows `token`, until the receiver is dropped.
+    /// Lets in agents that show `token`, until the receiver is dropped.
     pub fn admit(&self, token: Text) -> mpsc::UnboundedReceiver<DialIn> {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.register.borrow_mut().launches.insert(token, sender);
@@ -108,7 +108,7 @@ async fn listen(listener: TcpListener, acceptor: TlsAcceptor, register: Rc<RefCe
         let Ok(place) = Arc::clone(&strangers).try_acquire_owned() else { continue };
         let (acceptor, register) = (acceptor.clone(), Rc::clone(&register));
         tokio::task::spawn_local(async move {
-            // Who fails here is told nothing, and nobody is told of them.
+            // A connection that fails here gets no answer and is not reported.
             if let Ok(Some(arrival)) = timeout(HELLO_LIMIT, meet(stream, acceptor)).await {
                 drop(place);
                 receive(arrival, &register).await;

@@ -1,4 +1,5 @@
-//! The first frames of a connection: hello from who dialled, welcome or refusal from the hub.
+//! The first frames of a connection: hello from the side that dialled, welcome or refusal from the
+//! hub.
 //!
 //! Everything here is read with small limits, since nothing is known of the other side yet.
 

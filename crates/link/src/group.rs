@@ -1,5 +1,5 @@
-//! What the leader of a host group knows of its agents, and tells the hub for all of them: how their nodes are, and
-//! which of them are silent. Pure: times come in, reports go out; it knows no connection.
+//! What the leader of a host group knows of its agents, and reports to the hub for all of them: how their nodes are,
+//! and which of them are silent. Pure: times come in, reports go out; it knows no connection.
 //!
 //! Newest wins, as on each agent's own link: an agent has one state waiting here or on its way to the hub, and makes
 //! the next when the hub has dealt with that. So what waits is bounded by the number of agents.
@@ -14,7 +14,7 @@ use crate::session::Nanoseconds;
 /// Bytes with which a report is closed. The rest waits for the next one.
 const REPORT_BYTES: usize = 4 << 20;
 
-/// An agent has told how its node is before the hub has dealt with what it told last.
+/// An agent has reported the state of its node before the hub has dealt with the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the agent told how its node is twice, and the hub has not dealt with the first")]
 pub struct ToldTwice;
@@ -46,12 +46,13 @@ enum Slot {
 }
 
 impl Group {
-    /// An agent, by the number that the hub has given it. None has the number of another, also of one that has gone.
+    /// Adds an agent, by the number that the hub has given it. A number is never used again, not even that of an agent
+    /// that has gone.
     pub fn add(&mut self, member: u32, now: Nanoseconds) {
         self.members.insert(member, Member { heard_ns: now, state: Slot::Empty });
     }
 
-    /// It is gone, with what it has told.
+    /// Removes one that is gone, with its states.
     pub fn remove(&mut self, member: u32) {
         self.members.remove(&member);
     }
@@ -74,7 +75,7 @@ impl Group {
         Ok(())
     }
 
-    /// The next report of what agents have told, when the one before was dealt with. `None`: they have told nothing
+    /// The next report of what agents have said, when the one before was dealt with. `None`: they have said nothing
     /// new.
     pub fn take(&mut self, now: Nanoseconds) -> Option<Vec<u8>> {
         let (mut states, mut bytes) = (Vec::new(), 0);
@@ -108,7 +109,7 @@ impl Group {
         settled
     }
 
-    /// Whether an agent has told something that is in no report yet.
+    /// Whether an agent has said something that is in no report yet.
     pub fn has_news(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -123,7 +124,7 @@ impl Group {
     }
 }
 
-/// What a report says; an error: it is none.
+/// What a report says. `Err`: the bytes are no report.
 pub fn read_report(report: &[u8]) -> Result<GroupState, rmp_serde::decode::Error> {
     rmp_serde::from_slice(report)
 }

@@ -1,4 +1,4 @@
-//! What a leader tells of its agents, beside a naive model of what each of them has told.
+//! What a leader reports of its agents, beside a naive model of what each of them has said.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn states_of_all_agents_go_in_one_report_with_the_time_that_they_waited() {
     let report = told(group.take(50));
     assert_eq!(report, [(3, 40, b"third".to_vec()), (1, 20, b"first".to_vec())]);
     assert!(!group.has_news());
-    // The hub has not dealt with it: who is in it may not tell anything, but others may.
+    // The hub has not dealt with it: agents in it may not say anything, but others may.
     assert_eq!(group.tell(3, Vec::new(), 60), Err(ToldTwice));
     group.tell(2, b"second".to_vec(), 60).unwrap();
     assert_eq!(group.settle(), [3, 1]);
@@ -89,8 +89,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// What the hub gets of each agent is what that has told, in order, each once, one at a time; and once all was
-    /// dealt with, everybody may tell again.
+    /// The hub gets what each agent has said, in order, each once, one at a time; and once all was dealt with, every
+    /// agent may say something again.
     #[test]
     fn nothing_that_is_told_is_lost_doubled_or_out_of_order(
         steps in prop::collection::vec(step(), 0..60),

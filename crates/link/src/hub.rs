@@ -1,4 +1,4 @@
-//! The hub's end of links: greets who comes, passes messages on, and says when an agent is lost.
+//! The hub's end of links: greets agents that come, passes messages on, and says when an agent is lost.
 //!
 //! A pipe is one connection ([`attach`]); over TCP an agent may come back with a new one, which
 //! then takes the old one's place ([`attach_arrival`]). It does not know how agents are launched,
@@ -36,7 +36,7 @@ pub enum LinkEvent {
     Exchange(ClockExchange),
     /// How its node is, as a delta ([`LinkHandle::settle_state`] lets the next come).
     State(Vec<u8>),
-    /// The same by the leader of its group, which has had it for so long.
+    /// The same by the leader of its group, and the time for which that has had it.
     CarriedState(Vec<u8>, Nanoseconds),
     /// It is gone, and why; the last event.
     Lost(String),
@@ -74,7 +74,7 @@ struct Shared {
     /// The task that serves the link is over.
     ended: Cell<bool>,
     changed: Notify,
-    /// Who is told what happens, until the end.
+    /// The receiver of events, until the end.
     on_event: RefCell<Option<OnEvent>>,
     /// Of a state that came by a leader; dropped when that was dealt with.
     unsettled: RefCell<Option<Rc<dyn Any>>>,
@@ -119,7 +119,7 @@ impl LinkHandle {
         self.shared.link.set_clock(clock);
     }
 
-    /// Asks the agent so often what time it is there, each time when the answer before has come.
+    /// Asks the agent `count` times what time it is there, each time when the answer before has come.
     pub fn ask_time(&self, count: u32) {
         self.shared.link.ask_time(count);
     }
@@ -136,13 +136,13 @@ impl LinkHandle {
         self.shared.link.be_carried();
     }
 
-    /// The leader has last heard the agent so long ago.
+    /// The leader has not heard the agent for `silent_ns`.
     pub fn on_carried(&self, silent_ns: Nanoseconds) {
         self.shared.link.on_carried(silent_ns);
     }
 
-    /// The leader passes on how the agent's node is, and has had it for so long. `unsettled` is dropped when that was
-    /// dealt with, or nobody will.
+    /// The leader passes on how the agent's node is, and has had that for `held_ns`. `unsettled` is dropped when it was
+    /// dealt with, or never will be.
     pub fn carry_state(&self, delta: Vec<u8>, held_ns: Nanoseconds, unsettled: Rc<dyn Any>) {
         let on_event = self.shared.on_event.borrow().clone();
         if let Some(on_event) = on_event

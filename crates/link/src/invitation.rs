@@ -1,6 +1,6 @@
-//! What an agent is handed to find and enter a run: where the hub listens, and the credentials. One
-//! line of text, over stdin or in a file of mode 0600, such as
-//! `rakuda-join 1 10.0.0.1:41234 9CF0...`. It does not know who hands it over.
+//! What an agent needs to find and enter a run: where the hub listens, and the credentials. One
+//! line of text, over stdin or in a file of mode 0600, such as `rakuda-join 1 10.0.0.1:41234
+//! 9CF0...`. It does not know how that comes to the agent.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt as _;

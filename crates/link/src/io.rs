@@ -31,7 +31,7 @@ pub enum Came<In> {
     Message(In),
     /// The answer to a question for the time.
     Exchange(ClockExchange),
-    /// The newest of what is told again and again ([`Link::settle_state`] lets the next come).
+    /// The newest state ([`Link::settle_state`] lets the next come).
     State(Vec<u8>),
 }
 
@@ -48,7 +48,7 @@ pub enum Ending {
     Wrong(SessionError),
 }
 
-/// What the state lane tells. It is asked when the newest can be written, so nothing waits that grows old.
+/// What the state lane sends. The lane asks for the newest when it can be written, so nothing grows old while it waits.
 pub trait StateSource {
     /// The other side knows nothing any more: the next state is a whole one.
     fn restart(&self);
@@ -60,7 +60,7 @@ pub trait StateSource {
     fn on_heard(&self) {}
 }
 
-/// None yet, or the one.
+/// The one source, once it is set.
 #[derive(Default)]
 struct Source(RefCell<Option<Rc<dyn StateSource>>>);
 
@@ -104,12 +104,12 @@ impl<In: DeserializeOwned> Link<In> {
         }
     }
 
-    /// What the other side is told when it asks for the time, and what its answers are compared with.
+    /// Sets the clock that answers the other side's questions for the time, and that its answers are compared with.
     pub fn set_clock(&self, clock: MachineClock) {
         self.clock.set(Some(clock));
     }
 
-    /// Asks the other side so often what time it is there, each time when the answer before has come.
+    /// Asks the other side `count` times what time it is there, each time when the answer before has come.
     pub fn ask_time(&self, count: u32) {
         self.time.borrow_mut().ask(count);
         self.wake.notify_one();
@@ -180,7 +180,7 @@ impl<In: DeserializeOwned> Link<In> {
         self.session.borrow_mut().be_carried();
     }
 
-    /// That leader has last heard the other side so long ago.
+    /// That leader has not heard the other side for `silent_ns`.
     pub fn on_carried(&self, silent_ns: Nanoseconds) {
         self.session.borrow_mut().on_carried(self.now().saturating_sub(silent_ns));
         if silent_ns > 0 {
@@ -208,7 +208,7 @@ impl<In: DeserializeOwned> Link<In> {
         mut on_came: impl FnMut(Came<In>),
     ) -> Ending {
         let mut out = Outgoing::default();
-        // Nothing can be written any more, and why; so long the other side is heard all the same.
+        // Why nothing can be written any more, and until when the other side is heard all the same.
         let mut unheard: Option<(std::io::Error, Nanoseconds)> = None;
         // When what is in the decoder was read.
         let mut read_ns = self.machine_ns();

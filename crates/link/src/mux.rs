@@ -60,9 +60,9 @@ pub async fn accept(
 }
 
 struct Driver<F> {
-    /// Who wants a channel.
+    /// Requests for channels.
     wanted: Option<mpsc::UnboundedReceiver<oneshot::Sender<Channel>>>,
-    /// Who gets the next one.
+    /// The request that the next one is for.
     next: Option<oneshot::Sender<Channel>>,
     on_channel: F,
 }

@@ -1,9 +1,9 @@
 //! Connections between hosts of a run, for what goes from one to another: TLS 1.3, both sides with a
 //! certificate of the run's authority; then a key, which says what the connection is for.
 //!
-//! Whoever waits for a key answers it with one byte, and has the connection when the other has taken
-//! that, and says so with one: who gave up meanwhile leaves the key to another connection. It does not
-//! know what goes over a connection.
+//! The side that waits for a key answers it with one byte, and has the connection when the other has taken that, and
+//! says so with one byte: a side that gave up meanwhile leaves the key to another connection. It does not know what
+//! goes over a connection.
 
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -32,7 +32,7 @@ const KNOWN: u8 = 1;
 /// Byte that answers that one: the connection is used.
 const TAKEN: u8 = 2;
 
-/// What says what a connection is for; whoever has it may make it.
+/// Says what a connection is for. Its holder may make that connection.
 pub type Key = [u8; KEY_BYTES];
 
 /// A connection.
@@ -59,7 +59,7 @@ impl Peers {
         Ok((key, Box::new(stream)))
     }
 
-    /// Makes a connection to whoever waits for a key there; it is to be taken (`take`).
+    /// Makes a connection to a host that waits for a key. It is to be taken (`take`).
     pub async fn dial(
         &self,
         address: SocketAddr,
@@ -82,8 +82,8 @@ pub async fn read_key(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<
     Ok(key)
 }
 
-/// Takes connections as they come, for ever. What has shown a key in time is handed to `met`, on a task of its own; who
-/// shows nothing is told nothing, and of those a few are heard at a time. To be called on a `LocalSet`.
+/// Takes connections as they come, for ever. Hands one that has shown a key in time to `met`, on a task of its own. One
+/// that shows nothing gets no answer, and only a few of those are heard at a time. To be called on a `LocalSet`.
 pub async fn take_all<Use>(
     listener: TcpListener,
     peers: Rc<Peers>,
@@ -109,13 +109,13 @@ pub async fn take_all<Use>(
     }
 }
 
-/// Says that the key is waited for; whether the other side then takes the connection in time.
+/// Says that this side waits for the key, and returns whether the other side then takes the connection in time.
 pub async fn welcome(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> bool {
     answer_key(stream).await.is_ok()
         && matches!(timeout(GREETING_LIMIT, read_taken(stream)).await, Ok(Ok(())))
 }
 
-/// Says that the key is waited for.
+/// Says that this side waits for the key.
 async fn answer_key(stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
     stream.write_all(&[KNOWN]).await?;
     stream.flush().await
@@ -135,7 +135,7 @@ pub async fn take(stream: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()>
     stream.flush().await
 }
 
-/// Says what a connection is for, and hears that it is waited for; it is to be taken then.
+/// Says what a connection is for, and hears that the other side waits for it. It is to be taken then.
 pub async fn show_key(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     key: &Key,

@@ -181,9 +181,9 @@ pub type LastWords = Rc<RefCell<String>>;
 enum State {
     /// The head of a piece, as far as it has come.
     Head([u8; HEAD_BYTES], usize),
-    /// So much of a piece of data is still to come.
+    /// Bytes of a piece of data that are still to come.
     Data(usize),
-    /// So much of the last words is still to come.
+    /// Bytes of the last words that are still to come, and those that have come.
     Words(usize, Vec<u8>),
     Over,
 }

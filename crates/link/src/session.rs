@@ -34,7 +34,7 @@ const BEATS_IN_SILENCE: u64 = 5;
 /// Settings of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Nothing for so long: the other side counts as gone.
+    /// Silence after which the other side counts as gone.
     pub silence_ns: u64,
     /// With more than this unacknowledged the sender is to pause (see [`Session::is_full`]).
     pub window_bytes: usize,

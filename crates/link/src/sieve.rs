@@ -25,11 +25,11 @@ pub struct Sieve {
 enum State {
     /// What has come of a frame's head.
     Head([u8; HEAD_BYTES], usize),
-    /// So much of a frame is still to be passed on.
+    /// Bytes of a frame that are still to be passed on.
     Passing(usize),
-    /// So much of a state is still to come, and what has.
+    /// Bytes of a state that are still to come, and those that have come.
     Taking(usize, Vec<u8>),
-    /// So much of a beat is still to come: nothing, when it is a right one.
+    /// Bytes of a beat that are still to come: 0 when it is a right one.
     Dropping(usize),
     /// There was something that is no frame.
     Open,

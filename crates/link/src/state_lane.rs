@@ -1,9 +1,9 @@
-//! The lane of what is told again and again: newest wins, one pending, and control never waits for it.
+//! The lane of states, which are sent again and again: newest wins, one pending, and control never waits for it.
 //!
-//! Pure. Who has something newer offers it; what that is, is asked for when it can be written. So nothing
-//! waits in between that grows old. One is under way at a time: the next goes out when the other side has
-//! *dealt with* the one before, so no more than one waits there either, however slow it is. Frames have no
-//! numbers: what a broken connection has lost is not sent again, but told anew.
+//! Pure. The owner of a state offers a newer one, and the lane asks for it when it can be written. So nothing grows old
+//! while it waits. One is under way at a time: the next goes out when the other side has *dealt with* the one before,
+//! so no more than one waits there either, however slow it is. Frames have no numbers: a state that a broken connection
+//! has lost is not repeated: a new one is sent.
 
 use crate::frame::{self, Kind};
 use crate::session::SessionError;

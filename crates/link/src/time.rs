@@ -11,7 +11,7 @@ const BUSY_NS: i64 = 50_000_000;
 /// Maximum questions that wait for their answers. With more, the oldest is not answered.
 const OWED_MAX: usize = 16;
 
-/// One question and its answer: ns by the clock of who took the time.
+/// One question and its answer: ns, each by the clock of the side that took the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockExchange {
     /// The question was sent, here.
@@ -38,7 +38,7 @@ pub struct TimeLane {
 }
 
 impl TimeLane {
-    /// Asks so often, or as often as is wanted already if that is more.
+    /// Asks `count` times, or as often as is wanted already if that is more.
     pub fn ask(&mut self, count: u32) {
         self.wanted = self.wanted.max(count);
     }

@@ -16,7 +16,7 @@ use tokio::io::{
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
-/// All that a link told the hub.
+/// All that a link reported to the hub.
 #[derive(Default)]
 struct Log {
     events: RefCell<Vec<LinkEvent>>,

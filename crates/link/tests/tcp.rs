@@ -1,4 +1,5 @@
-//! Links over TCP and TLS: who is let in, what a broken connection costs, and what strangers and bad agents can do.
+//! Links over TCP and TLS: which agents are let in, what a broken connection costs, and what strangers and bad agents
+//! can do.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
-/// A run's gate, and all that its links have told.
+/// A run's gate, and the authority of its links.
 struct Hub {
     authority: Authority,
     gate: Gate,
@@ -48,7 +49,7 @@ impl Hub {
         self.gate.address().to_string()
     }
 
-    /// Credentials, and the node that whoever has them becomes.
+    /// Credentials, and the node that their holder becomes.
     fn expect(&self) -> (Credentials, impl Future<Output = Node> + use<>) {
         let credentials = self.authority.issue().unwrap();
         let mut dial_ins = self.gate.admit(credentials.token.clone());
@@ -285,7 +286,7 @@ fn a_wrong_frame_ends_its_link_and_no_other() {
     });
 }
 
-/// Passes one connection on until who has made it is gone; the task ends when `target` has let go of it, too.
+/// Passes one connection on until the side that has made it is gone; the task ends when `target` has let go of it, too.
 async fn passing_proxy(target: String) -> (SocketAddr, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -70,7 +70,7 @@ pub enum AgentRequest {
         program: Program,
         /// Everything unusual.
         options: Option<Box<CommandOptions>>,
-        /// So many cores that this agent has freed were known when this was sent.
+        /// Number of cores that this agent has freed, as known when this was sent.
         freed: u64,
     },
     /// A core is free for a prepared command.
@@ -91,10 +91,10 @@ pub enum AgentRequest {
         round: u32,
         /// When, ns of the kernel's monotonic clock on the agent's machine.
         t0_ns: i64,
-        /// So long before it a worker stops sleeping and spins, where each worker has a processor.
+        /// Time before it at which a worker stops sleeping and spins, where each worker has a processor.
         spin_ns: i64,
-        /// So long beyond it those that spin wait for one another: until all are on a processor at once, where the
-        /// round has no workers elsewhere. 0: they do not.
+        /// Time beyond it for which those that spin wait for one another: until all are on a processor at once, where
+        /// the round has no workers elsewhere. 0: they do not.
         patience_ns: i64,
         /// When all of them are ended. `None`: they end by themselves.
         stop: Option<RoundStop>,
@@ -201,9 +201,9 @@ pub enum AgentEvent {
         /// Something of its process group was still there. It is looked for of workers of rounds alone.
         is_outlived: bool,
     },
-    /// While a round had workers on the machine, its wall clock was set by so much.
+    /// While a round had workers on the machine, its wall clock was set.
     ClockSet {
-        /// ns; below 0: back.
+        /// By how much, ns. Below 0: back.
         by_ns: i64,
     },
     /// About streams between tasks.
@@ -213,9 +213,9 @@ pub enum AgentEvent {
 /// When the workers of a round are ended, whatever they do: by the clock of the agent's machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundStop {
-    /// SIGTERM is sent so long after the instant.
+    /// Time from the instant to SIGTERM.
     pub after_ns: u64,
-    /// SIGKILL so long after that.
+    /// Time from SIGTERM to SIGKILL.
     pub grace_ns: u64,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Text;
 
-/// From who wants something of the node's files. Names are absolute, and as the node calls them.
+/// A request about the node's files. Names are absolute, and as the node calls them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileRequest {
     /// Send the content; answered by `Content`.
@@ -26,7 +26,7 @@ pub enum FileRequest {
         /// Permissions, as in chmod(2).
         mode: u32,
     },
-    /// What is there? Answered by `Found`.
+    /// Ask whether a file is there; answered by `Found`.
     Look {
         /// Which.
         path: Text,
@@ -43,7 +43,7 @@ pub enum FileRequest {
         /// Which.
         files: Vec<(Text, FileVersion)>,
     },
-    /// Be a pipe to an abstract socket of the node's agent; nothing is answered but what that says.
+    /// Be a pipe to an abstract socket of the node's agent; the only answer is what comes from the socket.
     Join {
         /// Its name.
         socket: Text,
@@ -67,7 +67,7 @@ pub enum FileAnswer {
         /// Permissions, as in chmod(2).
         mode: u32,
     },
-    /// What is there.
+    /// The file, if it is there.
     Found {
         /// `None`: there is no such file.
         version: Option<FileVersion>,

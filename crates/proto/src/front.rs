@@ -167,7 +167,7 @@ pub enum HubMessage {
         /// For the exception.
         reason: Text,
     },
-    /// A task was lost with so many nodes that it is taken to be the reason; it fails. Comes before `InvocationEnded`.
+    /// A task was lost with too many nodes, and is taken to be the reason; it fails. Comes before `InvocationEnded`.
     TaskBlamed {
         /// Which.
         task: u32,
@@ -277,8 +277,8 @@ pub enum Timestamp {
     Now,
 }
 
-/// One task: number, kind, flags, name, requirement, prerequisites, rule (0: none that is known),
-/// parameters (0: none), files (0: nothing is declared).
+/// One task: number, kind, flags, name, requirement, prerequisites, rule (0: not known), parameters (0: none), files
+/// (0: nothing is declared).
 pub type TaskDefinition = (u32, TaskKind, TaskFlags, Text, u32, Vec<u32>, u32, u32, u32);
 
 /// Files that the actions of some tasks write beside their target, and read beside their prerequisites.
@@ -403,7 +403,7 @@ pub struct GateOptions {
     pub worker: u32,
     /// What it is held by.
     pub hold: GateChoice,
-    /// It begins so long after the round's instant.
+    /// Time from the round's instant to its begin.
     pub offset_ns: i64,
     /// Its number among the workers of the round on its node, from 0.
     pub local_rank: u32,
@@ -418,7 +418,7 @@ pub struct GateOptions {
 pub struct CacheOptions {
     /// Which of both.
     pub state: CacheState,
-    /// Relative to where the command runs, or absolute; those that are not there are none.
+    /// Relative to where the command runs, or absolute. Those that do not exist do not count.
     pub files: Vec<Text>,
 }
 
@@ -476,9 +476,9 @@ pub struct RoundDefinition {
     pub hold: GateChoice,
     /// Each worker stays on one processor, the same in every round; where there are too few, they share them evenly.
     pub pin: bool,
-    /// From being started until it waits at the gate a worker has so long, ms.
+    /// Timeout for a worker to reach the gate after its start, ms.
     pub ready_ms: u32,
-    /// All are sent SIGTERM so long after the instant, ms. `None`: they end by themselves.
+    /// Time from the instant to the SIGTERM that all workers get, ms. `None`: they end by themselves.
     pub stop_ms: Option<u32>,
     /// How the files that its workers name are to be in memory.
     pub cache: Option<CacheState>,
@@ -633,13 +633,13 @@ pub struct Settings {
     pub rerun_on: Vec<RerunOn>,
     /// For `env`: the chosen variables. `None`: not set.
     pub rerun_environment: BTreeMap<String, Option<Text>>,
-    /// For `content`: larger files are told apart by size and time.
+    /// For `content`: larger files are compared by size and time.
     pub content_bytes_max: u64,
     /// Queue tasks at the nodes that hold their input.
     pub locality: bool,
     /// An idle node takes tasks from another node's queue.
     pub stealing: bool,
-    /// All nodes end so long after the start, ms; 0: they do not.
+    /// Time after the start at which all nodes end, ms. 0: they do not.
     pub walltime_ms: u64,
     /// Between two samples of a node, where information about nodes is wanted, ms.
     pub sample_ms: u32,
@@ -669,15 +669,15 @@ pub struct ClusterSettings {
     pub joinable: bool,
     /// Where agents find the hub: `HOST` or `HOST:PORT`.
     pub listen: Option<Text>,
-    /// A node that came by itself is let go when it has run nothing for so long, ms. `None`: never.
+    /// Time without a task after which a node that came by itself is let go, ms. `None`: never.
     pub idle_ms: Option<u64>,
     /// The hosts: a file in Pwrake's form or in TOML, absolute.
     pub host_file: Option<Text>,
     /// For ssh, before its own options.
     pub ssh_options: Vec<Text>,
-    /// Hosts that are connected at the same time, at most.
+    /// Maximum number of hosts that are connected at the same time.
     pub connections: u32,
-    /// Cores of each node, at most; 0: all that it has or that are named.
+    /// Maximum number of cores of each node. 0: all that it has or that are named.
     pub cores_max: u32,
     /// Variables that commands on the nodes get.
     pub pass_environment: BTreeMap<Text, Text>,
@@ -685,9 +685,9 @@ pub struct ClusterSettings {
     pub filesystem: Filesystem,
     /// The run's directory on the nodes. `None`: the same as here.
     pub work_directory: Option<Text>,
-    /// A node that says nothing for so long is lost, ms.
+    /// Silence after which a node is lost, ms.
     pub silence_ms: u32,
-    /// What one node has made another one may take so long to see, ms.
+    /// Timeout for a node to see what another one has made, ms.
     pub visible_ms: u32,
     /// Failed attempts in a row after which a node is drained; 0: never.
     pub host_failures: u32,
@@ -699,7 +699,7 @@ pub struct ClusterSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StagingSettings {
-    /// Copies on a node take at most so many bytes; 0: half of what is free there.
+    /// Maximum bytes of the copies on a node. 0: half of what is free there.
     pub cache_bytes: u64,
     /// All targets come home, not only those that are asked for.
     pub all_home: bool,

@@ -1,6 +1,6 @@
 //! The events of a run's journal, version 2, as docs/reference/journal.md has them.
 //!
-//! Plain data: who writes which when, and what is made of them, is not known here.
+//! Plain data. What writes which event when, and what is made of them, is not known here.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub enum JournalEvent {
     NodeJoined(NodeJoined),
     /// A node is gone.
     NodeLost(NodeLost),
-    /// A node that had nothing to do has gone, as it was told.
+    /// A node that had nothing to do has gone, as it was asked to.
     NodeGone(NodeGone),
     /// Tasks are wanted.
     InvocationStarted(InvocationStarted),
@@ -53,7 +53,7 @@ pub enum JournalEvent {
     AttemptEnded(AttemptEnded),
     /// A task is done with, without an attempt that says so.
     TaskSettled(TaskSettled),
-    /// A task was lost with so many different nodes that it is taken to be the reason.
+    /// A task was lost with too many different nodes, and is taken to be the reason.
     TaskBlamed(TaskBlamed),
     /// A node was chosen for an attempt by what was known of it.
     NodeChosen(NodeChosen),
@@ -157,7 +157,7 @@ pub struct NodeGone {
     pub time_ns: i64,
     /// Its number.
     pub node: u32,
-    /// Why it was told to go.
+    /// Why it was asked to go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -328,7 +328,7 @@ pub struct AttemptStarted {
     /// Nodes that it has besides, each once, and the cores that it occupies on each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elsewhere: Vec<(u32, u32)>,
-    /// Memory that its task asks for. `None`: none, or an older version has not noted it.
+    /// Memory that its task asks for. `None`: it asks for none, or an older version has not noted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// It was begun before there were cores for it.
@@ -483,7 +483,7 @@ pub struct StreamsStalled {
     pub tasks: Vec<u32>,
     /// Its streams, and how they are.
     pub streams: Vec<StalledStream>,
-    /// For so long no byte had moved, ns.
+    /// Time for which no byte had moved, ns.
     pub silence_ns: u64,
 }
 
@@ -517,7 +517,7 @@ pub struct CommandStarted {
 pub struct CommandEnvironment {
     /// `venv`, `conda`, `module` or `container`.
     pub kind: String,
-    /// The file, the image or the modules, as the Rakefile has them; none: an older version has not noted them.
+    /// The file, the image or the modules, as the Rakefile has them. Empty: an older version has not noted them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<Text>,
     /// The script that sets it up and then executes the command.
@@ -826,8 +826,8 @@ pub struct RoundEnded {
     pub repeat: u32,
     /// How many commands were to begin together.
     pub workers: u32,
-    /// What held them: `preload`, `exec`, `call`, `shell`, `none`, or several with `+` between them;
-    /// empty: none has begun.
+    /// What held them: `preload`, `exec`, `call`, `shell`, `none`, or several with `+` between them. Empty: no worker
+    /// has begun.
     pub gate: String,
     /// The instant, ns since 1970. `None`: it did not begin, or nothing was held.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -843,7 +843,7 @@ pub struct RoundEnded {
     /// Last end minus first start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span_ns: Option<u64>,
-    /// Times of two workers are off by at most so much, one against the other.
+    /// Maximum error of the times of two workers, one against the other.
     pub clock_bound_ns: u64,
     /// Workers that were late.
     pub late: u32,
@@ -916,16 +916,17 @@ pub struct RoundClock {
     pub node: u32,
     /// What it is called.
     pub name: Text,
-    /// How far it was ahead, as was known when the instant was decided: by this the node was told.
+    /// How far it was ahead, as was known when the instant was decided: the instant went to the node with this
+    /// difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_ns: Option<i64>,
-    /// Off by at most so much.
+    /// Maximum error of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before_bound_ns: Option<u64>,
     /// How far it was ahead, as is known after the round, by the bounds of all exchanges: by this starts are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_ns: Option<i64>,
-    /// Off by at most so much.
+    /// Maximum error of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_ns: Option<u64>,
     /// The shortest round trip of a question.
@@ -934,11 +935,11 @@ pub struct RoundClock {
     /// How far it was behind by the formula of the paper of 2016, (T3 + T1) / 2 - T2, of that question alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_ns: Option<i64>,
-    /// So often, from when the instant was decided until the round had ended, an answer contradicted those before it:
-    /// the clock was not what it had been.
+    /// Number of answers, between the decision on the instant and the end of the round, that contradicted those before
+    /// them: the clock was not what it had been.
     #[serde(skip_serializing_if = "is_zero")]
     pub contradictions: u32,
-    /// By so much its wall clock was set during the round, by which nothing goes; below 0: back.
+    /// By how much its wall clock, which nothing depends on, was set during the round. Below 0: back.
     #[serde(skip_serializing_if = "is_zero")]
     pub wall_set_ns: i64,
 }

@@ -18,7 +18,7 @@ pub enum RecordForm {
     Line,
     /// Ends with a zero byte.
     Nul,
-    /// Has so many bytes.
+    /// Has this number of bytes.
     Bytes(u32),
     /// Any bytes.
     Raw,
@@ -55,7 +55,7 @@ pub struct StreamPlan {
     pub writers: Vec<StreamEnd>,
     /// Whose stdin comes from it.
     pub readers: Vec<StreamEnd>,
-    /// It is in a cycle: it is told when no byte has moved in it for so long, ms. `None`: it is in none.
+    /// Of a stream in a cycle: time without a byte after which it is reported, ms. `None`: it is in no cycle.
     pub stall_ms: Option<u32>,
     /// What a slow reader has not read goes to disk, where it would hold up another one.
     pub spill: Option<SpillPlan>,
@@ -88,7 +88,7 @@ pub struct HopSet {
     pub credentials: Text,
     /// Edges.
     pub hops: Vec<HopPlan>,
-    /// So long after an edge broke the hub is left to find out that the other host is lost, ms.
+    /// Timeout for the hub to find out, after an edge broke, that the other host is lost, ms.
     pub patience_ms: u32,
 }
 
@@ -273,7 +273,7 @@ pub enum StreamRequest {
     Dial(OpeningId, u32, Vec<Text>),
     /// A task's commands have ended: opening, task, whether well.
     EndMember(OpeningId, u32, bool),
-    /// Close all ends at once. Answered by `StreamEvent::Interrupted`, unless that or `Ended` was told before.
+    /// Close all ends at once. Answered by `StreamEvent::Interrupted`, unless that or `Ended` was sent before.
     Close(OpeningId),
     /// Make these streams, which follow those of the same tasks that are open, and wait. Answered by
     /// `StreamEvent::Listening` and `StreamEvent::Prepared`. Until `Switch` or `Keep` comes no reader sees an end.
@@ -321,12 +321,12 @@ pub enum StreamEvent {
     Interrupted(OpeningId, Vec<StreamAccount>),
     /// All readers of a stream have left: the pipes of its writers are about to be closed. The stream's name.
     Unread(OpeningId, Text),
-    /// A task has ended, and its stdout is still held: by these processes, as far as they can be seen. Told each time
-    /// that these are others; none are the last word when nobody holds it any more.
+    /// A task has ended, and its stdout is still held: by these processes, as far as they can be seen. Sent each time
+    /// that these are others. `None` comes last, when no process holds it any more.
     StdoutHeld(OpeningId, u32, Option<Vec<StdoutHolder>>),
     /// Edges can be connected: over TCP at these addresses, and on the host itself at this abstract socket.
     Listening(OpeningId, Vec<Text>, Text),
-    /// Whether the other host of an edge was reached. `None`: it was, else why not.
+    /// The other host of an edge was reached (`None`), or why it was not.
     Dialled(OpeningId, u32, Option<Text>),
     /// All streams of the node in which nothing has moved for `StreamPlan::stall_ms`, each time that these are
     /// others, or are otherwise.
@@ -339,7 +339,7 @@ pub enum StreamEvent {
     Passed(OpeningId, Vec<StreamPassed>),
     /// A spool is not there, or not what was written: its file. `Ended` follows.
     SpoolBad(OpeningId, Text),
-    /// Processor time that a message takes on its way over an edge at this end, ns. Told once by each node with edges.
+    /// Processor time that a message takes on its way over an edge at this end, ns. Each node with edges sends it once.
     MessageCost(u64),
     /// How fast lines were seen to be by edges that end on the node: the number of each edge, and bytes a second; no
     /// more often than once a second.

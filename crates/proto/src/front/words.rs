@@ -392,7 +392,7 @@ words! {
 words! {
     /// Where the nodes of a run come from.
     ClusterKind is "kind of cluster":
-    /// This machine, and whoever joins.
+    /// This machine, and the nodes that join.
     Local = "local",
     /// Hosts that ssh reaches.
     Ssh = "ssh",
