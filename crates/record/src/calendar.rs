@@ -22,7 +22,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The moment so many ns after (or before) 1970 began; a file's may be far away.
+    /// The moment `time_ns` ns after (or before) 1970 began; a file's may be far away.
     pub fn of(time_ns: impl Into<i128>) -> Self {
         let (seconds, ns) = seconds_and_ns(time_ns.into());
         let (year, month, day) = date(seconds.div_euclid(86_400));

@@ -37,7 +37,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// One more. `None`: a worker has not printed it.
+    /// Adds one more. `None`: a worker has not printed it.
     fn add(&mut self, total: Option<f64>) {
         if let Some(total) = total {
             self.sum += total;
@@ -78,7 +78,7 @@ impl Collected {
         }
     }
 
-    /// Of the workers that have printed it: mean, smallest, largest. `None`: none has.
+    /// Mean, smallest and largest of the workers that have printed it. `None`: no worker has.
     pub fn spread(&self) -> Option<(f64, f64, f64)> {
         (self.defined > 0).then(|| (self.sum / f64::from(self.defined), self.min, self.max))
     }

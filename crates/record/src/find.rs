@@ -35,7 +35,7 @@ pub fn near_names(run: &Run, name: &Text) -> Vec<Text> {
         return holding.into_iter().cloned().collect();
     }
     let limit = (name.0.len() / 4).clamp(1, 8);
-    // Who types no folder means the last part.
+    // A name without a folder means the last part.
     let whole = name.0.contains(&b'/');
     let mut near: Vec<(usize, &Text)> = tasks()
         .filter_map(|other| {
@@ -114,8 +114,8 @@ impl Run {
         (number != 0 || takes_part).then_some(name)
     }
 
-    /// Whether a node had nothing for tasks, and ran none: the hub's machine when there are others,
-    /// or a number of which nothing was heard.
+    /// Whether a node had no cores for tasks, and ran none: the hub's machine when there are others, or a number
+    /// without a line of its own.
     pub fn is_spare(&self, number: u32) -> bool {
         let no_cores = self.nodes.get(number as usize).is_none_or(|node| node.joined.cores == 0);
         let mut attempts = self.tasks.iter().flatten().flat_map(|task| &task.attempts);

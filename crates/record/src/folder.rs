@@ -120,8 +120,7 @@ impl RunState {
 impl Records {
     /// Finds `.rakuda` in `directory` or the nearest folder above it that has one.
     ///
-    /// # Errors
-    /// When there is none.
+    /// # Errors When no folder has one.
     pub fn find(directory: &Path) -> Result<Self, FolderError> {
         let start = std::path::absolute(directory).unwrap_or_else(|_| directory.to_path_buf());
         let root = start.ancestors().map(|folder| folder.join(FOLDER)).find(|path| path.is_dir());
@@ -166,8 +165,7 @@ impl Records {
 
     /// The run that `name` says: a run's name or a beginning of it that no other has, or `last`.
     ///
-    /// # Errors
-    /// When there is none, or more than one.
+    /// # Errors When no run has that name, or more than one.
     pub fn resolve(&self, name: &str) -> Result<RunFolder, FolderError> {
         let runs = self.root.join("runs");
         let mut folders =
@@ -191,8 +189,7 @@ impl Records {
 /// The run that someone names, looked for from `directory`: as [`Records::resolve`] does, or the
 /// path of a run's folder or of a journal (which need not be in any `.rakuda`).
 ///
-/// # Errors
-/// When there is none, or more than one.
+/// # Errors When no run has that name, or more than one.
 pub fn find_run(directory: &Path, name: &str) -> Result<RunFolder, FolderError> {
     let path = directory.join(name);
     if path.is_file() {
@@ -326,7 +323,7 @@ impl RunFolder {
         Ok(first)
     }
 
-    /// Its summary. `None` when it has none, or lives.
+    /// Its summary. `None` when it has no summary, or lives.
     pub fn summary(&self) -> Option<RunSummary> {
         RunSummary::read(&self.path)
     }

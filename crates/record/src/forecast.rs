@@ -1,8 +1,8 @@
-//! How long a plan will take: its tasks, with durations expected from earlier runs, laid out on so
-//! many cores in the order in which a run might take them. Pure.
+//! How long a plan will take: its tasks, with durations expected from earlier runs, laid out on a number of cores in
+//! the order in which a run might take them. Pure.
 //!
-//! It knows nothing of memory, devices and nodes, nor of what the machine does beside; so it is an
-//! estimate and no promise.
+//! It knows nothing of memory, devices and nodes, nor of what else the machine does; so it is an estimate and no
+//! promise.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -68,7 +68,7 @@ pub fn sharing(plan: &[PlannedWork], cores: u32) -> Vec<Sharing> {
 enum Stretch {
     /// They stay: tasks wait for one another rather than compute.
     Less,
-    /// Those that compute all the time take so much longer or shorter.
+    /// They become longer or shorter in proportion: tasks compute all the time.
     Whole,
     /// The longer of both.
     More,
@@ -315,9 +315,8 @@ fn ranks(plan: &[PlannedWork], turn: &Range<usize>) -> Vec<u32> {
     ranks
 }
 
-/// The standard deviation of the wall time as a share of it: the greater one of that of all the
-/// work and that of the longest chain. None: of a tenth of the work or more nothing is known but
-/// one measurement.
+/// The standard deviation of the wall time as a share of it: the greater one of that of all the work and that of the
+/// longest chain. `None`: of a tenth of the work or more nothing is known but one measurement.
 #[expect(clippy::cast_precision_loss, reason = "an estimate of an error")]
 fn relative_deviation(
     plan: &[PlannedWork],

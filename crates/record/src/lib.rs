@@ -1,7 +1,7 @@
 //! Reads runs back: bytes of a journal to events ([`reader`]), events to a [`Run`], and from that what people ask.
 //!
-//! It writes nothing but what it is asked to render, starts no process and reads no clock. What
-//! each event means is told in docs/reference/journal.md.
+//! It writes nothing but what it is asked to render, starts no process and reads no clock. docs/reference/journal.md
+//! says what each event means.
 
 pub mod bounds;
 pub mod calendar;

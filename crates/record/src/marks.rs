@@ -1,10 +1,10 @@
-//! Marks of runs, `.rakuda/running/ID`: whether a run lives, and what its mark says. The owner of a
-//! mark holds it locked for itself as long as it lives; whoever looks asks for a shared lock, which
-//! others who look do not notice.
+//! Marks of runs, `.rakuda/running/ID`: whether a run lives, and what its mark says. The owner of a mark holds it
+//! locked for itself as long as it lives; a process that looks asks for a shared lock, which others that look do not
+//! notice.
 //!
-//! The first line of a mark is a JSON object and stays as it is; the second one has its fixed
-//! length and is written over in place, which needs no room on a disk that is full. It does not
-//! know who sets marks, nor what is done about runs whose owners are gone.
+//! The first line of a mark is a JSON object and stays as it is; the second one has its fixed length and is written
+//! over in place, which needs no room on a disk that is full. It does not know what sets marks, nor what is done about
+//! runs whose owners are gone.
 
 use std::fs;
 use std::io::Read as _;
@@ -63,9 +63,9 @@ pub struct MarkLine {
 /// How much of its journal a run has written: the second line of its mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// So many bytes of whole lines, at least. `None`: not known.
+    /// Minimum bytes of whole lines. `None`: not known.
     pub bytes: Option<u64>,
-    /// Nothing that happened from then on need be in the journal, ns since 1970: a write failed. `None`: no write
+    /// When a write failed, ns since 1970: what happened from then on need not be in the journal. `None`: no write
     /// failed.
     pub failed_ns: Option<i64>,
 }

@@ -15,7 +15,7 @@ pub enum PieceKind {
     Stdout,
     /// Standard error.
     Stderr,
-    /// So many bytes were not kept, and the piece is empty.
+    /// The bytes were not kept, and the piece is empty.
     Dropped,
 }
 

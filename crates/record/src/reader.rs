@@ -162,8 +162,8 @@ pub enum Found {
     Other,
 }
 
-/// As [`read_wanted`], but every line is checked to be one, and `each` is told of each: for who
-/// must know what damage may have hidden.
+/// As [`read_wanted`], but checks every line, and calls `each` for each: for callers that must know what damage may
+/// have hidden.
 ///
 /// # Errors
 /// When reading fails, or the journal is of another version.

@@ -11,8 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2};
 
 /// Opens the ordinary file at `path`, or where a link there leads.
 ///
-/// # Errors
-/// When there is none, or it may not be read.
+/// # Errors When there is no such file, or it may not be read.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     check(File::from(open(path, flags(), Mode::empty())?))
 }
@@ -28,10 +27,10 @@ pub fn open_to_append(path: &Path, mode: u32) -> io::Result<File> {
     check(File::from(open(path, flags | OFlags::NOCTTY | OFlags::CLOEXEC, mode)?))
 }
 
-/// Opens the ordinary file `name` below `folder`; no link on the way may lead out of it, and it is none itself.
+/// Opens the ordinary file `name` below `folder`; no link on the way may lead out of it, and the file itself is no
+/// link.
 ///
-/// # Errors
-/// When there is none, it may not be read, or the kernel cannot make sure of that.
+/// # Errors When there is no such file, it may not be read, or the kernel cannot make sure of that.
 pub fn open_below(folder: &Path, name: &Path) -> io::Result<File> {
     let flags_of_folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::openat(CWD, folder, flags_of_folder, Mode::empty())?;

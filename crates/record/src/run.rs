@@ -184,7 +184,7 @@ pub struct Run {
     /// Time of the last event of the run itself, ns since 1970; of one that was seen alive later,
     /// that time. What a later run adds to the journal of one that was cut off does not count.
     pub last_ns: i64,
-    /// It was seen alive, after its journal had been read so far.
+    /// It was alive after its journal had been read up to here.
     pub alive: bool,
     /// What could not be read.
     pub skipped: Skipped,

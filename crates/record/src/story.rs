@@ -1,7 +1,7 @@
-//! All that happened to one task in one run, in order. What came before and after it in the graph
-//! is told with its times, as far as it has to do with this task.
+//! All that happened to one task in one run, in order. It includes what came before and after it in the graph, with
+//! times, as far as that has to do with this task.
 //!
-//! It is told as data ([`Story`]); how that is put for people is not known here.
+//! A [`Story`] is data; its words for people are not known here.
 
 use std::collections::BTreeSet;
 
@@ -114,7 +114,7 @@ pub enum What {
     CommandEnded(Box<CommandEnded>),
     /// A file was brought: one that an attempt was to read, or the task's own.
     FileStaged {
-        /// Whose. `None`: the task's own.
+        /// Which. `None`: the task's own.
         file: Option<Text>,
         /// Files beside it that came with it.
         secondary: u32,
@@ -158,7 +158,7 @@ pub enum What {
         /// Its name.
         task: Text,
     },
-    /// More of them began that are not told one by one.
+    /// More of them began that are not listed one by one.
     MoreDependents {
         /// How many.
         count: u32,
@@ -177,7 +177,7 @@ pub enum What {
     Reopened,
     /// Its file is on lost nodes only, and nothing makes it: what needs it waits.
     InputLost,
-    /// Someone asked the run to stop while the task was not settled.
+    /// The run was asked to stop while the task was not settled.
     StopRequested {
         /// `interrupt`, `kill`, `terminate`.
         how: String,
@@ -191,7 +191,7 @@ pub enum What {
 
 /// Tells the story of a task, by its number. `None`: the journal does not name it.
 ///
-/// `run` may have been read without commands; then none are told.
+/// `run` may have been read without commands; then the story has none.
 pub fn story(run: &Run, number: u32) -> Option<Story> {
     let task = run.task(number)?;
     let names = |numbers: &[u32]| numbers.iter().map(|task| run.task_name(*task)).collect();
@@ -294,7 +294,7 @@ fn ready(run: &Run, task: &Task) -> Option<Happening> {
     let done = prerequisites.filter_map(|number| Some((settled_ns(run.task(*number)?)?, number)));
     let (time_ns, last) = done.max()?;
     // An attempt may be begun early, before the prerequisite was known to be done, never the other way round; the
-    // journal's order says so, and equal times are told in this order.
+    // journal's order says so, and equal times stand in this order.
     Some(Happening { time_ns, what: What::Ready { after: run.task_name(*last) } })
 }
 

@@ -35,14 +35,14 @@ pub struct Round {
     pub overhead_ns: Option<u64>,
     /// What its programs have printed.
     pub values: WorkerValues,
-    /// By worker: what its node is called; empty: not known.
+    /// The name of its node, by worker. Empty: not known.
     pub node_names: Vec<String>,
 }
 
 /// Rounds of one or more runs.
 #[derive(Debug, Default)]
 pub struct SyncFigures {
-    /// All but those of programs that do nothing: of one run after the other, in order.
+    /// All but those of programs that do nothing, of one run after the other, in order.
     rounds: Vec<Round>,
     /// Those of programs that do nothing, likewise.
     null_rounds: Vec<Round>,

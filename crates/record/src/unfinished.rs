@@ -74,7 +74,7 @@ pub struct OpenTarget {
     pub before: Option<FileIdentity>,
     /// The attempt may have ended well: the line that says so may be lost.
     pub is_suspected: bool,
-    /// It is still there, as the user was told when the attempt ended.
+    /// It is still there, as the run said when the attempt ended.
     pub is_known: bool,
 }
 
@@ -97,8 +97,8 @@ impl Unfinished {
         })
     }
 
-    /// Reads a journal, and the definitions of what is open in a second pass when there is any.
-    /// `bytes`: so many of whole lines were written at least; none: that is not known.
+    /// Reads a journal, and the definitions of what is open in a second pass when there is any. `bytes`: minimum bytes
+    /// of whole lines that were written. `None`: not known.
     ///
     /// # Errors
     /// When reading fails, or the journal is of another version.
@@ -263,7 +263,7 @@ fn buffered<R: Read>(journal: R) -> impl BufRead {
     BufReader::with_capacity(1 << 18, journal)
 }
 
-/// Where the last whole line ends of a journal of so many bytes whose last line is torn.
+/// Where the last whole line ends of a journal of `end` bytes whose last line is torn.
 fn whole_lines(journal: &mut (impl Read + Seek), mut end: u64) -> io::Result<u64> {
     /// Bytes that are read at a time.
     const STEP: u64 = 1 << 16;

@@ -62,8 +62,8 @@ pub fn why(run: &Run, number: u32) -> Option<Why> {
     })
 }
 
-/// The prerequisites because of which a task was settled without an attempt. A task is abandoned
-/// with the first that fails; those that failed later are told, too.
+/// The prerequisites because of which a task was settled without an attempt. A task is abandoned with the first that
+/// fails; those that failed later are included, too.
 pub fn because(run: &Run, task: &Task) -> Vec<u32> {
     let Some(settled) = &task.settled else { return Vec::new() };
     let mut because = settled.because.clone();

@@ -44,7 +44,7 @@ fn numbers(text: &str) -> Vec<(usize, usize)> {
 
 #[test]
 fn no_number_of_a_journal_takes_more_than_it_is_worth() {
-    // Whoever asks for more is refused, and the test is aborted.
+    // A request for more is refused, and the test is aborted.
     let all = rustix::process::getrlimit(rustix::process::Resource::As);
     let limit = rustix::process::Rlimit { current: Some(MEMORY_BYTES), maximum: all.maximum };
     rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();

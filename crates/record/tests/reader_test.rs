@@ -132,7 +132,7 @@ fn open_attempts(journal: &[u8]) -> Vec<u32> {
     left.attempts.iter().map(|attempt| attempt.started.task).collect()
 }
 
-/// What a damaged journal tells must be true, or told to be suspected.
+/// What a damaged journal says must be true, or marked as suspected.
 fn check_damaged(whole: &[u8], damaged: &[u8], what: &str) {
     let open = open_attempts(whole);
     let left = Unfinished::read(Cursor::new(damaged), Some(whole.len() as u64)).unwrap();

@@ -1,6 +1,6 @@
 //! Failed tasks in the form of GitLab's reports of code quality, which a merge request shows with file and line.
 //!
-//! It does not know where the top of the repository is; paths are told from there.
+//! The caller says where the top of the repository is; paths start there.
 
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};

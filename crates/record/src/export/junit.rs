@@ -150,7 +150,7 @@ fn cases(run: &Run) -> Vec<Case<'_>> {
     tasks.filter_map(|task| run.tasks[task].as_deref()).filter_map(|task| case(run, task)).collect()
 }
 
-/// A group is none.
+/// `None`: a group, which is no case.
 fn case<'a>(run: &Run, task: &'a Task) -> Option<Case<'a>> {
     let Some(last) = attempts(task).next_back() else {
         let settled = task.settled.as_ref().filter(|_| task.defined.action)?;

@@ -1,10 +1,9 @@
 //! Perfetto's TrackEvent: a trace that ui.perfetto.dev and `trace_processor` open.
 //!
-//! One track per core slot of each node, attempts as slices with their commands nested in them,
-//! counters of running tasks, flows from the producer of a file to who takes it, instants for
-//! failures. Field numbers are those of Perfetto's `trace_packet.proto`, `track_event.proto`,
-//! `track_descriptor.proto`, `interned_data.proto` and `debug_annotation.proto`. How slots are
-//! shared out is in `slots`; how bytes are laid out in `protobuf`.
+//! One track per core slot of each node, attempts as slices with their commands nested in them, counters of running
+//! tasks, flows from the producer of a file to the attempts that take it, instants for failures. Field numbers are
+//! those of Perfetto's `trace_packet.proto`, `track_event.proto`, `track_descriptor.proto`, `interned_data.proto` and
+//! `debug_annotation.proto`. How slots are shared out is in `slots`; how bytes are laid out in `protobuf`.
 
 mod counters;
 mod packets;
@@ -42,7 +41,7 @@ struct Placed<'a> {
     attempt: &'a Attempt,
     start_ns: i64,
     end_ns: i64,
-    /// No time of the attempt came before it, or none comes after it.
+    /// It is the first, or the last, time of the attempt.
     first: bool,
     last: bool,
     /// Its commands start on this node.

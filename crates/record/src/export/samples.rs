@@ -19,7 +19,7 @@ use crate::Run;
 pub(super) const START_NS: i64 = 1_795_303_920_000_000_000;
 const MS: i64 = 1_000_000;
 
-/// A file of so many bytes.
+/// A file of this size.
 pub(super) fn file(bytes: u64) -> FileIdentity {
     let time = START_NS + 500 * MS;
     FileIdentity { modified_ns: time.into(), changed_ns: time.into(), bytes, inode: 1 }

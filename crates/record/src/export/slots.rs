@@ -42,7 +42,7 @@ pub(super) fn allocate(intervals: &[Interval]) -> Vec<Vec<u32>> {
         }
         let mut slots = Vec::new();
         if interval.start_ns == interval.end_ns {
-            // It takes none away from others.
+            // It takes no slot away from others.
             if next == 0 {
                 next = 1;
                 free.insert(0);

@@ -121,7 +121,7 @@ fn joined(workflow: &Workflow, streams: &StreamEdges) -> Vec<Joined> {
     all
 }
 
-/// Below this stand the files that streams are told as.
+/// The folder of the files that stand for streams.
 const STREAM_FOLDER: &str = "streams/";
 
 fn stream_file(workflow: &Workflow, name: &str, writer: usize) -> String {
@@ -129,7 +129,7 @@ fn stream_file(workflow: &Workflow, name: &str, writer: usize) -> String {
     file_identifier(&Text::from(name))
 }
 
-/// What tasks with `needs env:` ran in, and which these were; nothing when there are none.
+/// What tasks with `needs env:` ran in, and which these were. Empty when there are none.
 fn environments(run: &Run, workflow: &Workflow) -> String {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for step in &workflow.steps {
@@ -249,7 +249,7 @@ fn shape(workflow: &Workflow, joined: &[Joined]) -> Value {
     })
 }
 
-/// None when nothing was begun.
+/// `None` when nothing was begun.
 fn execution(run: &Run, workflow: &Workflow) -> Option<Value> {
     let tasks: Vec<Value> = workflow
         .steps
@@ -320,7 +320,7 @@ fn executed(run: &Run, task: u32, attempt: &Attempt) -> Value {
     value
 }
 
-/// Usage of the commands that ended; nothing when none did.
+/// Adds the usage of the commands that ended, if any did.
 fn add_usage(value: &mut Value, commands: &[&Command], runtime_ns: i64) {
     let ended: Vec<_> = commands.iter().filter_map(|command| command.ended.as_ref()).collect();
     if ended.is_empty() {
@@ -338,7 +338,7 @@ fn add_usage(value: &mut Value, commands: &[&Command], runtime_ns: i64) {
     }
 }
 
-/// One command as it is; several as a shell would run them one after the other. None for actions of Ruby code alone.
+/// One command as it is; several as a shell would run them one after the other. `None` for actions of Ruby code alone.
 fn command(commands: &[&Command]) -> Option<Value> {
     let lines: Vec<String> = commands.iter().map(|command| shell_line(command)).collect();
     if let [one] = commands

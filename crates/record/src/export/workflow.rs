@@ -207,7 +207,7 @@ fn is_step(task: &Task) -> bool {
             )
 }
 
-/// Size of a task's file, if it has one. Directories are none.
+/// Size of a task's file, if it has one. Directories have none.
 fn file_bytes(task: &Task) -> Option<u64> {
     if !matches!(task.defined.kind, TaskKind::File | TaskKind::Asked) {
         return None;

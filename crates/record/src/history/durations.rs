@@ -106,7 +106,8 @@ impl Moments {
 pub struct KnownRule<'a> {
     /// Where its actions stand, `Rakefile:12`.
     pub location: &'a Text,
-    /// Digest of their source. `None`: it is not known. Such a rule is the same only as another one of which it is not.
+    /// Digest of their source. `None`: it is not known. Such a rule is the same only as another one whose digest is not
+    /// known either.
     pub source: Option<&'a str>,
 }
 

@@ -106,7 +106,7 @@ impl LastRecords {
         self.found.len()
     }
 
-    /// Whether none was found.
+    /// Whether no record was found.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -1,7 +1,7 @@
-//! A run that is read while it goes on, and what those are told who look at it: `rakudactl top` and the live page.
+//! A run that is read while it goes on, and what `rakudactl top` and the live page get of it.
 //!
-//! All figures are those of [`crate::summary`]; here is which tasks have changed, and the form in which a page is
-//! told. It asks no hub, reads no file and no clock.
+//! All figures are those of [`crate::summary`]; this part adds which tasks have changed, and the form of what a page
+//! gets. It asks no hub, reads no file and no clock.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -78,8 +78,8 @@ pub fn cores_busy(run: &Run) -> u64 {
         .sum()
 }
 
-/// What a page is told of the rules of a run, and of its streams and synchronised rounds where there are any.
-/// `status` is what its hub says.
+/// What a page gets of the rules of a run, and of its streams and synchronised rounds where there are any. `status` is
+/// what its hub says.
 pub fn tables(run: &Run, groups: &Groups, status: Option<&Value>) -> Value {
     json!({
         "rules": told::rules(run, groups, status).iter().map(rule).collect::<Vec<_>>(),
@@ -102,7 +102,7 @@ fn rule((key, rule): &(String, RuleCounts)) -> Value {
     })
 }
 
-/// Of one that is open nothing is said until its hub, or the end of an earlier opening, has told what went through.
+/// An open one has no figures until its hub, or the end of an earlier opening, has said what went through.
 fn stream(stream: &StreamState) -> Value {
     let known = !stream.is_open || stream.bytes > 0;
     json!({

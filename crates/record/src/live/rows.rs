@@ -1,4 +1,4 @@
-//! One row for each task that was begun or settled, as the live page is told of it: only what has changed is told.
+//! One row for each task that was begun or settled, for the live page, which gets only the rows that have changed.
 
 use serde_json::{Value, json};
 

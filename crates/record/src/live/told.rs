@@ -1,5 +1,5 @@
-//! What the answer of a hub (`status`) adds to what the journal of its run has told: how many tasks each rule has, also
-//! those that have not begun, and what has gone through streams that are open.
+//! What the answer of a hub (`status`) adds to the journal of its run: how many tasks each rule has, with those that
+//! have not begun, and what has gone through streams that are open.
 //!
 //! It takes what it does not understand as not said.
 
@@ -73,7 +73,7 @@ pub fn rules(run: &Run, groups: &Groups, status: Option<&Value>) -> Vec<(String,
     rows
 }
 
-/// All streams that were opened so far, with what has gone so far through those that are open.
+/// All streams that were opened so far. Those that are open have what has gone through up to now.
 pub fn streams(run: &Run, status: Option<&Value>) -> Vec<StreamState> {
     let mut states = stream_states(run);
     for told in list(status, "streams") {

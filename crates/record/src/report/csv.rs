@@ -80,8 +80,8 @@ fn task_row(
     write_row(out, &row)
 }
 
-/// Of each prerequisite a letter: `L` made in this run on the same node, `R` on another, `n` not
-/// known. With one node, or when none is known: empty.
+/// A letter for each prerequisite: `L` made in this run on the same node, `R` on another, `n` not known. Empty with one
+/// node, or when no place is known.
 fn places(report: &Report, task: &Task, span: &Span) -> String {
     if report.summary.nodes_used().count() < 2 {
         return String::new();

@@ -223,7 +223,7 @@ fn cells(report: &Report) -> Value {
     cells_of(report, ROWS_MAX, COLUMNS)
 }
 
-/// The chart as cells: at most so many rows, and so many columns.
+/// The chart as cells, with at most `rows_max` rows and `columns` columns.
 pub(crate) fn cells_of(report: &Report, rows_max: u32, columns: usize) -> Value {
     let cells = Cells::of(report, rows_max, columns);
     let places = places(report);

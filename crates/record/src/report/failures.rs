@@ -1,4 +1,4 @@
-//! What is told of a task that failed: which command, how it ended, where, what it said.
+//! What is said of a task that failed: which command, how it ended, where, and what it printed.
 
 use crate::report::{Report, node_name};
 use crate::run::{Command, Run};

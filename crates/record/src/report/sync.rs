@@ -286,9 +286,9 @@ pub fn text(figures: &SyncFigures) -> String {
     out
 }
 
-/// Names of statements, which are told where there are several.
+/// Names of statements, which are shown where there are several.
 struct Names {
-    /// 0: they are not told.
+    /// 0: they are not shown.
     width: usize,
 }
 
@@ -306,7 +306,7 @@ impl Names {
     }
 }
 
-/// Figures that programs have printed; empty: there are none.
+/// Figures that programs have printed. Empty: there are none.
 fn collected_text(figures: &SyncFigures, of: &Names) -> String {
     let rows = collected_rows(figures);
     if rows.is_empty() {
@@ -352,7 +352,7 @@ pub struct CollectedRow {
     pub undefined: String,
 }
 
-/// Those of all rounds that count. Nodes are told where there are several.
+/// Those of all rounds that count. Nodes are named where there are several.
 pub fn collected_rows(figures: &SyncFigures) -> Vec<CollectedRow> {
     let mut rows = Vec::new();
     for ((group, parameter, name), it) in figures.collected() {
@@ -402,7 +402,7 @@ pub fn spreads(figures: &SyncFigures) -> Vec<(&'static str, Group, Measured)> {
     lags.chain(overheads.into_iter().map(|(of, it)| ("sync overhead", of, it))).collect()
 }
 
-/// The lag of a round, or why there is none.
+/// The lag of a round, or why it has none.
 pub fn lag_of(round: &RoundEnded) -> String {
     match (round.lag_ns, &round.fault) {
         (Some(lag_ns), _) => duration_in_words(lag_ns),

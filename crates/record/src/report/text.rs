@@ -328,8 +328,8 @@ pub fn gangs_line(report: &Report) -> Option<String> {
     }
 }
 
-/// The cores of the gang that had least of what it asked for. `None`: none was oversubscribed, or it is not known how
-/// much.
+/// The cores of the gang that had least of what it asked for. `None`: no gang was oversubscribed, or it is not known by
+/// how much.
 pub fn most_shared(run: &Run) -> Option<SharedCores> {
     let all = run.gangs.iter().filter_map(|gang| gang.cores);
     all.max_by(|one, other| {
@@ -518,7 +518,7 @@ fn block(share: f64) -> char {
     BLOCKS[((share * 8.0).round() as usize).clamp(1, 8)]
 }
 
-/// A label in so many columns.
+/// A label in `width` columns.
 pub fn fitted(label: &str, width: usize) -> String {
     let label = shown(label);
     if label.chars().count() <= width {

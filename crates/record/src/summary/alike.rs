@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::reader::read_events;
 
-    /// A place for each task with its program, none: it was not begun.
+    /// A place for each task with its program. `None`: it was not begun.
     fn run(tasks: &[(String, Option<&str>)]) -> Run {
         let mut lines =
             String::from("{\"event\":\"run_started\",\"version\":2,\"time_ns\":1,\"run\":\"r\"}\n");

@@ -1,5 +1,5 @@
-//! How long attempts took: what every mean and total of a rule is made of, in the report, on the live page, in `top`
-//! and in the graph of rules.
+//! How long attempts took: the source of every mean and total of a rule, in the report, on the live page, in `top` and
+//! in the graph of rules.
 //!
 //! It does not know which tasks are of one rule.
 
@@ -8,7 +8,7 @@ use crate::run::{Run, Task};
 /// Run times of attempts that count and have ended, however they ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AttemptTimes {
-    /// So many.
+    /// How many.
     pub ended: u64,
     /// Their run times, ns.
     pub total_ns: u64,
@@ -24,7 +24,7 @@ impl AttemptTimes {
         }
     }
 
-    /// Of none there is no mean.
+    /// Their mean, ns. `None`: there are no such attempts.
     pub fn mean_ns(&self) -> Option<u64> {
         self.total_ns.checked_div(self.ended)
     }

@@ -78,7 +78,7 @@ impl Group {
     }
 }
 
-/// So many places, of which this is the first.
+/// Words for `places` places, of which `first` is the first.
 pub fn several(first: &str, places: usize) -> String {
     match places {
         0 | 1 => first.to_owned(),

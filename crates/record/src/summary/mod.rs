@@ -124,7 +124,7 @@ impl Staged {
 pub const SLOWEST: usize = 20;
 
 impl Summary {
-    /// Nodes that took part, by number; those that had nothing for tasks and ran none are left out.
+    /// Nodes that took part, by number; those without cores for tasks that ran none are left out.
     pub fn nodes_used(&self) -> impl Iterator<Item = &NodeSummary> {
         self.nodes.iter().filter(|node| !node.is_spare())
     }

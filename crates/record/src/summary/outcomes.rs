@@ -135,7 +135,7 @@ pub struct Counts {
     pub running: usize,
     /// The run ended before their turn.
     pub not_reached: usize,
-    /// Nothing is known to have happened to it; of a run that has ended there is none.
+    /// Nothing is known to have happened to them. 0 for a run that has ended.
     pub not_started: usize,
 }
 

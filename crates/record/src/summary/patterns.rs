@@ -9,7 +9,7 @@
 /// The pattern of the names that were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pattern {
-    /// The first name; what all begin and end with is told in its tokens.
+    /// The first name. What all begin and end with is counted in its tokens.
     first: String,
     /// How many tokens all begin with.
     before: usize,
@@ -25,7 +25,7 @@ pub struct Pattern {
     worker_names: usize,
     /// Workers by the largest number in these names.
     workers: usize,
-    /// One of these workers is not of a round of programs that do nothing.
+    /// At least one of these workers is of a round whose programs do something.
     has_programs: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What became so far of the tasks of each rule, for those who look at a run while it goes on.
+//! What has become of the tasks of each rule, for people who look at a run while it goes on.
 //!
 //! Only of tasks of which the journal tells an attempt. It does not know how it is shown.
 

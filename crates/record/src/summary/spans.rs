@@ -1,7 +1,7 @@
 //! When each attempt used cores, and which; when each process ran. Times are made consistent here once, so that tables
 //! and plots agree.
 //!
-//! When an attempt had its cores is told by `held`. Attempts that were given back do not count.
+//! `held` says when an attempt had its cores. Attempts that were given back do not count.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -82,7 +82,7 @@ impl Span {
     }
 }
 
-/// One process: a command, or an action that started none.
+/// One process: a command, or an action without commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
     /// From when, ns since 1970.
@@ -203,9 +203,8 @@ fn give_lanes(run: &Run, spans: &mut [Span]) -> Vec<Piece> {
 }
 
 impl Lanes {
-    /// Lanes for a time: neighbours where the cores that are there have room for that, else the
-    /// lowest free ones; first and number of each run of neighbours. What takes no time takes none
-    /// away.
+    /// Lanes for a time: neighbours where the cores that are there have room for that, else the lowest free ones; first
+    /// and number of each run of neighbours. What takes no time takes no lane away.
     fn take(&mut self, cores: u32, there: u32, (start_ns, end_ns): Held) -> Vec<(u32, u32)> {
         while let Some(&Reverse((free_ns, lane))) = self.taken.peek()
             && free_ns <= start_ns
@@ -253,7 +252,7 @@ impl Lanes {
         None
     }
 
-    /// The last free lanes and new ones after them, as far as there are so many.
+    /// The last free lanes and new ones after them. `None`: `there` lanes are not enough.
     fn add_neighbours(&mut self, wanted: u32, there: u32) -> Option<Vec<(u32, u32)>> {
         let last_free = (0..self.count).rev().take_while(|lane| self.free.contains(lane)).count();
         let end = (self.count - last_free as u32).checked_add(wanted)?;

@@ -40,7 +40,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of these values, which are sorted on the way. `None` of none.
+    /// Of these values, which are sorted on the way. `None`: there are none.
     pub fn of(values: &mut [f64]) -> Option<Self> {
         if values.is_empty() {
             return None;

@@ -13,7 +13,7 @@ use crate::words::with_name;
 pub struct StreamSide {
     /// Whose stdout or stdin it is.
     pub task: u32,
-    /// Of the last opening in which the task had a part. `None`: what went through was not told.
+    /// Of the last opening in which the task had a part. `None`: what went through was not reported.
     pub account: Option<EndAccount>,
 }
 
@@ -26,7 +26,7 @@ pub enum StreamFate {
     /// With something wrong, in words for people.
     Fault(String),
     /// It was closed before its end: a member failed, was lost, or the run was stopped. What had gone through by then
-    /// stands there, where it was told.
+    /// is included, if it was reported.
     Closed,
     /// It has not ended, and the run goes on.
     Open,
@@ -35,7 +35,7 @@ pub enum StreamFate {
 /// No byte had moved in a cycle of streams for some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamStall {
-    /// When that was told, ns since 1970.
+    /// When that was reported, ns since 1970.
     pub time_ns: i64,
     /// For how long, ns.
     pub silence_ns: u64,
@@ -72,11 +72,11 @@ pub struct StreamSummary {
     pub fate: StreamFate,
     /// Maximum memory that one of its openings took, bytes.
     pub memory_bytes_max: u64,
-    /// Bytes that went to disk for slow readers, in all openings that told.
+    /// Bytes that went to disk for slow readers, in all openings that reported them.
     pub spilled_bytes: u64,
     /// The most that one of its openings had on disk at one time.
     pub spilled_bytes_max: u64,
-    /// What went between hosts, in the last opening that told.
+    /// What went between hosts, in the last opening that reported it.
     pub hops: Vec<HopAccount>,
     /// How its messages went between hosts in the last opening, and to its end. `None`: they were on one.
     pub route: Option<StreamRoute>,
@@ -130,7 +130,7 @@ impl StreamSummary {
         !self.readers.is_empty() && self.readers.iter().all(left)
     }
 
-    /// Whether it has ended well, and what went through was told of each of its tasks.
+    /// Whether it has ended well, and each of its tasks has an account of what went through.
     pub fn is_whole(&self) -> bool {
         let sides = self.writers.iter().chain(&self.readers);
         self.fate == StreamFate::Well && sides.into_iter().all(|side| side.account.is_some())

@@ -21,14 +21,14 @@ pub struct Usage {
     pub user_s: f64,
     /// CPU time in the kernel, s.
     pub system_s: f64,
-    /// Largest resident set of any one process that is known. `None`: of no process it is.
+    /// Largest known resident set of any one process. `None`: it is known of no process.
     pub rss_bytes_max: Option<u64>,
     /// Bytes read and written.
     pub bytes: Bytes,
 }
 
 impl Usage {
-    /// Of these commands. `None` of none.
+    /// Of these commands. `None`: there are none.
     pub fn of<'a>(commands: impl Iterator<Item = &'a Command>) -> Option<Self> {
         let mut usage = Self::default();
         commands.for_each(|command| usage.add(command));
@@ -104,7 +104,7 @@ pub struct NodeSummary {
 }
 
 impl NodeSummary {
-    /// It had nothing for tasks, and ran none: the hub's machine when there are others.
+    /// It had no cores for tasks, and ran none: the hub's machine when there are others.
     pub fn is_spare(&self) -> bool {
         self.cores == 0 && self.attempts == 0
     }

@@ -11,7 +11,7 @@ use crate::summary::outcomes::{Fate, fate, status_text};
 use crate::summary::spans::Span;
 use crate::summary::tables::{Usage, commands};
 
-/// One task. What the journal does not tell is none, never 0.
+/// One task. What the journal does not say is `None`, never 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TaskRow<'a> {
     /// As it was defined, with its attempts.

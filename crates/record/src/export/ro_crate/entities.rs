@@ -119,7 +119,7 @@ struct Crate<'a> {
     rules: BTreeMap<Option<u32>, (usize, String)>,
     /// Tasks whose files are in the crate: true: made in this run.
     files: BTreeMap<u32, bool>,
-    /// Those of which something is told.
+    /// Streams that the crate describes.
     streams: Vec<StreamSummary>,
     /// By task: which of these it has written into, and read from.
     wrote: BTreeMap<u32, usize>,
@@ -364,7 +364,7 @@ impl<'a> Crate<'a> {
             ));
         }
         let inputs = self.workflow.steps[one.step].inputs.iter().map(|task| self.file_id(*task));
-        // What is told of a stream is of the last attempt.
+        // What is known of a stream is of the last attempt.
         let is_last =
             attempts(one.task).next_back().is_some_and(|last| std::ptr::eq(last, one.attempt));
         let stream = |of: &BTreeMap<u32, usize>| {

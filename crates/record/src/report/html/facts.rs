@@ -190,7 +190,7 @@ fn links(head: &mut String, report: &Report) {
     *head += "</nav>";
 }
 
-/// What the run was told.
+/// The settings of the run.
 pub fn settings(body: &mut String, report: &Report) {
     *body += "<h2 id=\"settings\">Settings</h2><dl class=\"pairs\">";
     let mut pairs = vec![

@@ -11,7 +11,7 @@ use crate::words::duration_in_words;
 /// Maximum number of rounds that are listed.
 const ROWS_MAX: usize = 1000;
 
-/// The section; nothing where there was no round.
+/// Writes the section, if there was a round.
 pub fn section(body: &mut String, report: &Report) {
     let Some(figures) = sync::figures_of(report.run) else { return };
     *body += "<h2 id=\"rounds\">Synchronised rounds</h2>";

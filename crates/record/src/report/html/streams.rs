@@ -14,7 +14,7 @@ use crate::summary::streams::{StreamFate, StreamSummary, streams};
 /// Maximum number of streams of which each end is shown.
 const DETAILS_MAX: usize = 40;
 
-/// The section; nothing where no stream was opened.
+/// Writes the section, if a stream was opened.
 pub fn section(body: &mut String, report: &Report) {
     let found = streams(report.run);
     if found.is_empty() {

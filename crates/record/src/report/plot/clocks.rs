@@ -18,7 +18,7 @@ const COLUMN: f64 = 8.0;
 struct Point {
     /// How far it was ahead: the middle of what the bounds of all exchanges leave.
     ahead_ns: f64,
-    /// Off by at most so much.
+    /// Maximum error of that.
     bound_ns: f64,
     /// How far it was ahead by the paper's formula, of the exchange with the shortest round trip alone.
     paper_ns: Option<f64>,
@@ -45,7 +45,7 @@ impl Point {
     }
 }
 
-/// `None`: all workers were on one machine.
+/// The picture of clocks. `None`: all workers were on one machine.
 pub(super) fn clocks(figures: &SyncFigures) -> Option<String> {
     let all = figures.clocks();
     let mut points = Vec::new();

@@ -30,7 +30,7 @@ fn letter_width(letter: char, is_bold: bool) -> f64 {
     if is_bold { bold } else { regular }
 }
 
-/// The text, or its beginning with an ellipsis, in so many px.
+/// The text, or its beginning with an ellipsis, in `room` px.
 pub(super) fn fitted(text: &str, is_bold: bool, room: f64) -> String {
     if width(text, is_bold) <= room {
         return text.to_owned();
@@ -44,7 +44,7 @@ pub(super) fn fitted(text: &str, is_bold: bool, room: f64) -> String {
     format!("{}…", kept.trim_end_matches([' ', ',']))
 }
 
-/// The name, or its beginning and its end with an ellipsis between them, in so many px: names differ at their ends.
+/// The name, or its beginning and its end with an ellipsis between them, in `room` px: names differ at their ends.
 pub(super) fn fitted_name(name: &str, is_bold: bool, room: f64) -> String {
     if width(name, is_bold) <= room {
         return name.to_owned();

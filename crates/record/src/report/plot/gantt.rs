@@ -64,7 +64,7 @@ pub struct Cells {
     pub rows: Rows,
     /// Cells of a row.
     pub columns: usize,
-    /// Row by row: the group that had most of the cell (none: idle), and the busy share.
+    /// Row by row: the group that had most of the cell (`None`: idle), and the busy share.
     pub cells: Vec<(Option<u32>, f32)>,
 }
 

@@ -105,7 +105,7 @@ pub(super) fn whisker(body: &mut String, x: f64, low: f64, high: f64) {
     );
 }
 
-/// The clock bound around a mean or a median; nothing where it is exact.
+/// Draws the clock bound around a mean or a median, unless that is exact.
 pub(super) fn bar(
     body: &mut String,
     class: usize,

@@ -15,7 +15,7 @@ use crate::sync::{Group, Measured, SyncFigures};
 pub struct RoundPlot {
     /// What its file is called.
     pub name: &'static str,
-    /// What it shows, for those who read it on a page.
+    /// What it shows, for readers of the page.
     pub caption: &'static str,
     title: &'static str,
     body: String,
