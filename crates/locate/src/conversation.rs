@@ -1,5 +1,5 @@
-//! One process that answers: questions go out, answers come in, in the same order. It knows the
-//! form of both, and not who is at the other end.
+//! One process that answers: questions go out, answers come in, in the same order. It knows the form of both, and not
+//! what is at the other end.
 
 use std::collections::VecDeque;
 

@@ -26,7 +26,7 @@ impl Hosts {
         self.by_name.entry(name).or_insert(node);
     }
 
-    /// The node that the file system calls `host`. `None`: it is none of the run.
+    /// The node that the file system calls `host`. `None`: it is no node of the run.
     pub fn node_of(&self, host: &[u8]) -> Option<u32> {
         let host = host.to_ascii_lowercase();
         if let Some(node) = self.by_name.get(&host) {

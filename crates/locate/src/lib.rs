@@ -3,7 +3,7 @@
 //! libgfarm is loaded at run time, in processes of their own (`rakudad locate`): it is not made for
 //! several threads, waits for minutes when the catalogue does not answer, writes to stderr, and
 //! ends its process where it sees no other way. None of this must reach the hub. It does not know
-//! tasks; whoever asks numbers the questions.
+//! tasks; its caller numbers the questions.
 
 mod conversation;
 mod gfarm;

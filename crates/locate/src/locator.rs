@@ -1,9 +1,8 @@
 //! The hub's end: questions in bulk to a few processes that ask the catalogue, answers through a
 //! channel. Never waits for any of them.
 //!
-//! The processes start with the first question and end with the hub. When the first one that fails
-//! says why, nothing more is asked in this run: the user is told once, and locality goes on with
-//! what the run itself knows.
+//! The processes start with the first question and end with the hub. When the first one that fails says why, nothing
+//! more is asked in this run: the user hears of it once, and locality goes on with what the run itself knows.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -27,7 +26,7 @@ pub enum Located {
     Hosts {
         /// The question's number.
         id: u32,
-        /// As the file system calls them; no hosts: none that is up holds it. `None`: it is not known.
+        /// As the file system calls them. Empty: no host that is up holds it. `None`: not known.
         hosts: Option<Vec<Vec<u8>>>,
     },
     /// Nothing more will be found out.
@@ -66,7 +65,7 @@ impl Locator {
         Self { inner: Rc::new(inner) }
     }
 
-    /// Takes questions; each is answered once, but after a failure none. Must be called inside a
+    /// Takes questions. Each is answered once, but none after a failure. Must be called inside a
     /// `tokio::task::LocalSet`.
     pub fn ask(&self, questions: impl IntoIterator<Item = HolderQuestion>) {
         let inner = &self.inner;

@@ -1,8 +1,7 @@
-//! A mount of gfarm2fs for one run, on a node that has none where it is needed, and its end.
+//! A mount of gfarm2fs for one run, on a node that lacks one where it is needed, and its end.
 //!
-//! It lies in a folder that is the user's alone, `/tmp/rakuda-UID/MARK/gfarm`, where MARK is the
-//! agent's: so whoever outlives the agent knows where to look, and a mark whose process is gone
-//! tells that nobody uses it any more.
+//! It lies in a folder that is the user's alone, `/tmp/rakuda-UID/MARK/gfarm`, where MARK is the agent's: so what
+//! outlives the agent knows where to look, and a mark whose process is gone means that nobody uses the mount any more.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -24,9 +23,8 @@ use crate::mount::gfarm_mount;
 const MOUNTED_WITHIN: Duration = Duration::from_secs(30);
 /// Maximum bytes of its complaints that are reported.
 const COMPLAINT_BYTES: u64 = 2048;
-/// The kernel is to remember no name: one that another host has removed within the second could not
-/// be made anew here (open with `O_CREAT` goes to the file that is remembered, and ends with
-/// ENOENT). What it costs was not to be seen.
+/// The kernel is to remember no name: one that another host has removed within the second could not be made anew here
+/// (open with `O_CREAT` goes to the file that is remembered, and ends with ENOENT). It has shown no cost.
 const FORGETFUL: &[u8] = b"entry_timeout=0";
 /// What the mount point is called in its folder.
 const POINT: &str = "gfarm";
@@ -139,7 +137,7 @@ pub fn remove(mark: &str) -> bool {
         return fs::symlink_metadata(&folder).is_err();
     }
     if unmount(&point, UnmountFlags::DETACH).is_err() {
-        // Who is not root may not, but for his own mounts fuse's program may.
+        // Only root may, but fuse's program may for a user's own mounts.
         for program in ["fusermount3", "fusermount"] {
             if is_mounted(&point) {
                 call(program, &point);
@@ -173,7 +171,7 @@ pub fn mounts_of(mark: &str) -> Option<PathBuf> {
     Some(private_folder().join(mark).join(POINT)).filter(|point| is_mounted(point))
 }
 
-/// The marks of agents that have or had a mount on this machine. None are in a folder that others may write to.
+/// The marks of agents that have or had a mount on this machine. Empty if others may write to the folder.
 pub fn marks() -> Vec<String> {
     let private = private_folder();
     if files::check(&private).is_err() {

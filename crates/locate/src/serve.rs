@@ -1,10 +1,10 @@
 //! `rakudad locate`: reads paths from stdin, each ended by a NUL byte, and writes for each one the hosts that hold it.
 //!
-//! A path that begins with a host's name and a tab is another question: whether that host hands the
-//! file out; the answer is this host, or none.
+//! A path that begins with a host's name and a tab is another question: whether that host hands the file out. The
+//! answer is this host, or no host.
 //!
-//! First line: `ok`, or `!` and why nothing can be told. Then, per path and in order: the hosts,
-//! each ended by a tab, or `!` and the reason. All are ended by NUL. Ends with its stdin.
+//! First line: `ok`, or `!` and why nothing can be answered. Then, per path and in order: the hosts, each ended by a
+//! tab, or `!` and the reason. All are ended by NUL. Ends with its stdin.
 
 use std::ffi::CStr;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};

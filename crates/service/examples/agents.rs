@@ -6,9 +6,9 @@
 //!
 //! The invitation is what `rakudactl join --print` says of a run with `--joinable`. With `--listen` the agents are
 //! behind leaders: `swarm_ssh.c` hands over what a leader talks to as it starts an agent. A command ends well, `--busy`
-//! after its beginning (0 ms); one that waits for a synchronised start notes when its agent was told of the instant,
-//! and the time at the instant, and ends. With `--states` each node has 40 attributes, made up, of which 6 move each
-//! time that the hub has asked to sample; otherwise nothing is told of it. It runs until the last link has ended, and
+//! after its beginning (0 ms); one that waits for a synchronised start notes when its agent heard of the instant, and
+//! the time at the instant, and ends. With `--states` each node has 40 attributes, made up, of which 6 move each time
+//! that the hub has asked to sample; otherwise nothing is reported of it. It runs until the last link has ended, and
 //! says for how many agents the hub has ended it. `bench/agents` starts it.
 
 mod handed;
@@ -43,11 +43,11 @@ use tokio::task::{AbortHandle, JoinHandle, spawn_local};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Of 40 attributes so many move.
+/// Number of the 40 attributes that move.
 const MOVING: usize = 6;
-/// Of a node, as it tells the hub.
+/// Memory of a node, as it reports it to the hub.
 const MEMORY_BYTES: u64 = 64 << 30;
-/// A value that has not moved is told again after so long.
+/// Time after which a value is sent again that has not moved.
 const SILENCE_NS: u64 = 10_000_000_000;
 
 /// What the command line asks for.
@@ -292,7 +292,7 @@ impl Agent {
         }
     }
 
-    /// What waits at the gate of a round that does not begin ends as a process would that is told to.
+    /// What waits at the gate of a round that does not begin ends as a process would after SIGTERM.
     fn close(self: &Rc<Self>, round: u32) {
         for waiting in self.of_round(round) {
             self.end(waiting.command, 15);

@@ -5,8 +5,8 @@
 //!
 //! Each service has as many of the nodes as the others. A node has 40 attributes; `--moving` of them (6) are others
 //! after each period (1,000 ms), the rest is sampled and the same. The nodes of a service are sampled one after the
-//! other, as those of a leader would be. With `--text`, each node has so many KB (of 1,000) in eight texts as well.
-//! It runs until its standard input ends. `bench/information paper` starts it.
+//! other, as those of a leader would be. With `--text`, each node has that number of KB (of 1,000) in eight texts as
+//! well. It runs until its standard input ends. `bench/information paper` starts it.
 
 mod made_up;
 
@@ -26,7 +26,7 @@ use rakuda_service::{Client, Freshness, Registration, Service, ServiceConfig, To
 type Failure = Box<dyn std::error::Error>;
 
 const TEXTS: usize = 8;
-/// The nodes of a service are sampled in so many parts, spread over the period.
+/// Number of parts in which the nodes of a service are sampled, spread over the period.
 const PARTS: u32 = 20;
 
 /// What is asked for.
@@ -136,7 +136,7 @@ async fn serve(number: u32, wanted: &Wanted, folder: &Path) -> Result<(), Failur
         name: None,
         validity: Freshness::default(),
     };
-    // Who cannot register tries again; whoever started this counts the nodes that are known.
+    // A service that cannot register tries again. The program that started this one counts the nodes that are known.
     let service = Service::start(config, table, |_| {}).await?;
     let (asked_nodes, asked_service) = (Rc::clone(&nodes), Rc::downgrade(&service));
     let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel();

@@ -78,7 +78,7 @@ impl Client {
         self.whole(Method::PUT, path, "*/*", body.into())
     }
 
-    /// Removes what is there.
+    /// Removes the resource at `path`.
     pub fn delete(&self, path: &str) -> Result<Vec<u8>, ClientError> {
         self.whole(Method::DELETE, path, "*/*", Bytes::new())
     }

@@ -13,7 +13,7 @@ use crate::sampling::{Ask, Found, Telling, moment};
 /// Time after which the fault of a long-lived provider was not that of its start.
 const LIVED_NS: u64 = 60_000_000_000;
 
-/// Until nobody listens any more.
+/// Runs a provider until nobody listens any more.
 pub(crate) fn serve(
     provider: &ExternalProvider,
     mark: String,
@@ -46,7 +46,7 @@ pub(crate) fn serve(
             false => 0,
         };
         let due_ns = begun_ns.saturating_add(wait_ns(provider.period.as_nanos() as u64, faults));
-        // Also when it is due at once, as one that takes longer than its period: who has asked is heard.
+        // Questions are heard even when it is due at once, as one that takes longer than its period.
         let wait = due_ns.saturating_sub(clock::monotonic_ns());
         match asked.recv_timeout(Duration::from_nanos(wait)) {
             // One that fails is not tried sooner because it is asked.
@@ -64,7 +64,7 @@ pub(crate) fn serve(
     }
 }
 
-/// Lets time pass; who asks meanwhile is answered at once. False: nobody listens any more.
+/// Lets time pass, and answers questions at once meanwhile. `false`: nobody listens any more.
 fn pass(left_ns: u64, asked: &Receiver<Ask>, telling: &Telling) -> bool {
     let due_ns = clock::monotonic_ns().saturating_add(left_ns);
     loop {

@@ -83,7 +83,7 @@ impl Follower {
 
     /// These providers are to sample now.
     pub fn wish(&self, providers: Vec<String>) {
-        // Who is not there any more has said so.
+        // A follower that has ended has reported that already.
         let _ = self.wishes.send(providers);
     }
 }
@@ -101,12 +101,13 @@ impl Known {
     fn have_sampled(&self, mut providers: Vec<String>) -> &'static str {
         providers.sort_unstable();
         providers.dedup();
-        // No node is asked for: all are told in the answer that follows.
+        // This asks for no node: the answer that follows has all of them.
         let path = format!("{ALL_SAMPLED_NOW}&limit=0&only={}", encoded(&providers.join(",")));
         self.client.get(&path).map_or(ALL_SAMPLED_NOW, |_| ALL)
     }
 
-    /// Asks until there is an answer, which it passes on; how long that took. `None`: none came, or nobody listens.
+    /// Asks until an answer comes, passes it on, and returns how long that took. `None`: no answer came, or nobody
+    /// listens.
     fn ask(
         &mut self,
         path: &str,

@@ -44,7 +44,7 @@ impl Freshness {
 
     /// With providers in the place of attributes: each is to be as fresh as the attribute of it that is needed and has
     /// the shortest age. That is the attribute's own, else its family's, else the provider's, else that of all others;
-    /// so an attribute's may be longer than its provider's, too. `None`: all are needed.
+    /// so an attribute's may be longer than its provider's, too. `needed` of `None`: all are needed.
     #[must_use]
     pub fn resolved(&self, registry: &Registry, needed: Option<&[AttributeId]>) -> Self {
         let is_provider = |name: &str| registry.iter().any(|(_, it)| it.provider == name);
@@ -87,7 +87,7 @@ impl Freshness {
         self.of.keys().filter(is_unknown).cloned().collect()
     }
 
-    /// Oldest age of a provider's values, ns. `None`: any.
+    /// Maximum age of a provider's values, ns. `None`: any age will do.
     pub fn of(&self, provider: &str) -> Option<u64> {
         self.of.get(provider).copied().unwrap_or(self.others)
     }
@@ -97,7 +97,7 @@ impl Freshness {
         self.others.is_none() && self.of.values().all(Option::is_none)
     }
 
-    /// The same of these providers; of others any age will do. `None`: of all.
+    /// The same for these providers, and any age for others. `None`: the same for all.
     #[must_use]
     pub fn only(&self, providers: Option<&[String]>) -> Self {
         let Some(providers) = providers else { return self.clone() };

@@ -66,7 +66,7 @@ pub struct Gpus {
     is_begun: bool,
 }
 
-/// What one GPU says of itself; `None`: it does not say that.
+/// What one GPU says of itself. `None`: it does not say that.
 #[derive(Debug, PartialEq)]
 struct Gpu {
     name: Option<String>,
@@ -183,7 +183,7 @@ impl Provider for Gpus {
     }
 }
 
-/// In the place of [`Gpus`] where there are none. Whoever waits for GPUs is to know that none come.
+/// In the place of [`Gpus`] on machines without GPUs: a task that waits for GPUs is to know that none come.
 pub struct NoGpus;
 
 impl Provider for NoGpus {
@@ -200,7 +200,7 @@ fn reading(name: &'static str, instance: Option<String>, value: Value) -> Readin
     Reading { name, instance, value }
 }
 
-/// What is told of all GPUs together, and their names.
+/// The readings of all GPUs together, and their names.
 fn readings(gpus: &[Gpu]) -> Vec<Reading> {
     const SILENT: &str = "a GPU does not say so";
     let count = |number: usize| Value::count(number as u64);

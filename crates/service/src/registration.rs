@@ -68,7 +68,7 @@ pub(crate) async fn serve(
             Ok(()) => return,
             Err(error) => error,
         };
-        // Whoever has lost its name to another one is known by its session, and does not take it back.
+        // A service that has lost its name to another one is known by its session, and does not take the name back.
         let is_taken =
             matches!(error, ClientError::Refused { status, .. } if status == StatusCode::LOCKED);
         if !is_taken {
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
         self.tell(&mut channel, sender, false).await?;
         on_told();
         let mut wishes = self.wishes().await?;
-        // Until what has changed is told.
+        // The time until what has changed is sent.
         let mut batch: Option<Pin<Box<Sleep>>> = None;
         loop {
             tokio::select! {
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Waits for the end of the batch; without one, for so long.
+/// Waits for the end of the batch or, without one, for `beat`.
 async fn until(batch: Option<&mut Pin<Box<Sleep>>>, beat: Duration) {
     match batch {
         Some(batch) => batch.await,

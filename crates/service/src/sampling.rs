@@ -1,8 +1,8 @@
 //! Threads that sample: one for the built-in providers that answer at once, one for file systems,
 //! one for each external provider.
 //!
-//! A thread samples by its period, and when it is asked. What it finds goes to the service through
-//! a channel; nobody waits for a thread but who asks for a fresh sample.
+//! A thread samples by its period, and when it is asked. What it finds goes to the service through a channel; only a
+//! question for a fresh sample waits for a thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::external;
 use crate::nvml::{self, Gpus, NoGpus};
 
-/// Told when a sample that was asked for has been noted.
+/// Notified when a sample that was asked for has been noted.
 pub(crate) type Done = oneshot::Sender<()>;
 
 /// What a thread has found.
@@ -33,7 +33,7 @@ pub(crate) enum Found {
     External { provider: String, output: Output, is_line: bool, at: Time },
     /// An external one failed.
     Failed { provider: String, why: String, at: Time },
-    /// All that was asked for has been told.
+    /// All that was asked for has been sent.
     Asked(Done),
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct Sampler {
     /// Whose attributes it sets.
     pub providers: Vec<String>,
     asks: Sender<Ask>,
-    /// A long-lived provider tells by itself.
+    /// False for a long-lived provider, which sends its values by itself.
     takes_asks: bool,
     /// What an external provider's processes carry.
     mark: Option<String>,
-    /// As long as this is there, what the thread finds is told.
+    /// While this exists, the thread sends what it finds.
     _alive: Arc<()>,
 }
 
@@ -63,7 +63,7 @@ impl Sampler {
         self.mark.as_deref()
     }
 
-    /// Asks for a sample; true: it will be told when that is noted.
+    /// Asks for a sample. `true`: `ask.done` will be notified when it has been noted.
     pub fn ask(&self, ask: Ask) -> bool {
         self.takes_asks && self.asks.send(ask).is_ok()
     }
@@ -117,7 +117,7 @@ impl Programs {
         mark
     }
 
-    /// Kills what runs of a provider whose thread was told to end.
+    /// Kills what runs of a provider whose thread is to end.
     pub fn end_of(&self, mark: &str) {
         if self.marks.borrow_mut().remove(mark) {
             rakuda_agent::programs::kill_marked([mark]);
@@ -142,7 +142,7 @@ pub(crate) fn moment() -> Moment {
     Moment { now, file_ns: clock::file_ns() }
 }
 
-/// Every so many periods: what hardly changes, and takes a look at many files.
+/// Number of periods between two samples: more than one for what hardly changes, and takes a look at many files.
 fn periods(provider: &str) -> u64 {
     match provider {
         "cpu" => 60,
@@ -151,7 +151,7 @@ fn periods(provider: &str) -> u64 {
     }
 }
 
-/// What this machine says of itself, for who keeps a table of their own and answers nobody.
+/// What this machine says of itself, for a program that keeps a table of its own and answers no questions.
 pub struct Machine {
     news: mpsc::UnboundedReceiver<Found>,
     control: Rc<Control>,
@@ -159,7 +159,7 @@ pub struct Machine {
     missing: BTreeSet<String>,
 }
 
-/// What samples for a [`Machine`], whoever waits for findings. Its threads end when it is dropped.
+/// What samples for a [`Machine`], whichever part waits for findings. Its threads end when it is dropped.
 pub(crate) struct Control {
     samplers: RefCell<Vec<Sampler>>,
     programs: Programs,
@@ -172,7 +172,7 @@ pub(crate) struct Control {
 type Named = Arc<Mutex<Vec<String>>>;
 
 impl Control {
-    /// Has these providers sample now, too; with none named, all.
+    /// Has these providers sample now, too. An empty list means all of them.
     pub fn sample_now(&self, only: &[String]) {
         for sampler in &*self.samplers.borrow() {
             let is_wanted = |name: &&String| only.contains(name);
@@ -233,7 +233,7 @@ impl Machine {
         Ok(Self { news, control, missing })
     }
 
-    /// Has these providers sample now, too; with none named, all. What is found comes as findings.
+    /// Has these providers sample now, too. An empty list means all of them. What is found comes as findings.
     pub fn sample_now(&self, only: &[String]) {
         self.control.sample_now(only);
     }
@@ -270,7 +270,7 @@ impl Machine {
                 self.missing.remove(provider);
                 provider::note(table, node, provider, &sample, at);
             }
-            // What is wrong with it is told as `provider_error`.
+            // `provider_error` says what is wrong with it.
             Found::External { provider, output, is_line, at } if self.control.has(&provider) => {
                 rakuda_info::external::note(table, node, &provider, &output, is_line, at);
             }
@@ -302,7 +302,7 @@ pub(crate) fn start(
     match Gpus::load() {
         // A driver may hang.
         Some(gpus) => samplers.push(spawn("gpus", vec![Box::new(gpus)], root, period, found)?),
-        // Told first: it is known then to whoever knows the others, and a task that waits for GPUs is refused.
+        // It comes first, so it is known when the others are, and a task that waits for GPUs is refused.
         None => quick.insert(0, Box::new(NoGpus)),
     }
     samplers.push(spawn("sampler", quick, root, period, found)?);

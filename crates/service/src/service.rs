@@ -68,7 +68,7 @@ pub struct ServiceConfig {
     pub token_file: PathBuf,
     /// Between two samples.
     pub period: Duration,
-    /// Folders whose file systems are watched; none: all that keep data.
+    /// Folders whose file systems are watched. Empty: all that keep data.
     pub watched: Vec<String>,
     /// Programs that provide.
     pub externals: Vec<ExternalProvider>,
@@ -78,7 +78,7 @@ pub struct ServiceConfig {
     pub name: Option<String>,
     /// Answers have no older values, as far as newer ones can be had.
     pub validity: Freshness,
-    /// Nodes of services that register here are removed when they have been down for so long.
+    /// Time after which nodes of services that register here are removed when they are down.
     pub keep_down: Duration,
 }
 
@@ -115,26 +115,26 @@ struct Inner {
     registered: Registrations,
 }
 
-/// Who has providers of nodes sample now.
+/// Has providers of nodes sample now.
 type Asker = Box<dyn Fn(Vec<String>)>;
 
 /// A service that listens.
 pub struct Service {
     inner: RefCell<Inner>,
     samplers: RefCell<Vec<Sampler>>,
-    /// Where samplers tell what they find.
+    /// Where samplers send what they find.
     found: mpsc::UnboundedSender<Found>,
     changes: watch::Sender<u64>,
     address: SocketAddr,
     programs: Programs,
-    /// Programs that provide, here or on the nodes that others tell of.
+    /// Programs that provide, here or on the nodes that others report.
     externals: RefCell<Vec<ExternalProvider>>,
     complain: fn(&str),
     validity: Freshness,
     keep_down: Duration,
-    /// Services that it has registered with: how each is told that this one ends.
+    /// Services that it has registered with: how each learns that this one ends.
     registered: RefCell<Vec<(oneshot::Sender<()>, tokio::task::JoinHandle<()>)>>,
-    /// Has nodes that others tell of sampled now, by these providers.
+    /// Has nodes that others report sampled now, by these providers.
     ask_others: RefCell<Option<Asker>>,
 }
 
@@ -202,7 +202,7 @@ impl Service {
         self.address
     }
 
-    /// Other nodes are told of by whoever calls this; what changes is told on.
+    /// Lets its caller report other nodes, and passes on what changes.
     pub fn change<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
         let Inner { table, .. } = &mut *self.inner.borrow_mut();
         let result = change(table);
@@ -211,12 +211,12 @@ impl Service {
         result
     }
 
-    /// Looks at what is known, or at what of it was told on.
+    /// Looks at what is known, or at what of it was passed on.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
         look(&self.inner.borrow().table)
     }
 
-    /// Told when something has changed.
+    /// Notified when something has changed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -250,7 +250,7 @@ impl Service {
         .await;
     }
 
-    /// Who has providers of them sample when fresh values are asked for.
+    /// Sets what has providers of them sample when fresh values are asked for.
     pub fn set_asker(&self, ask: impl Fn(Vec<String>) + 'static) {
         self.ask_others.replace(Some(Box::new(ask)));
     }
@@ -282,8 +282,8 @@ impl Service {
         sampling::exchange(&mut samplers, &before, externals, &self.programs, &self.found)
     }
 
-    /// Tells people which names of `validity` nothing has. Who provides more may have it: they are waited for, and
-    /// where only others bring nodes, those for a while.
+    /// Tells people which names of `validity` nothing has. Programs that provide more may have one, so it waits for
+    /// them, and for a while for other services where only those bring nodes.
     pub async fn tell_unknown(self: Rc<Self>) {
         let names = |table: &Table| {
             let providers: Vec<String> =
@@ -365,7 +365,7 @@ impl Service {
                 (provider, why)
             }
             Found::Asked(done) => {
-                // Who asked may have gone.
+                // The asker may have gone.
                 let _ = done.send(());
                 return;
             }
@@ -473,7 +473,7 @@ impl Service {
                         () = &mut silence => return Some(": nothing new\n\n".into()),
                     }
                     if !*is_first {
-                        // What changes meanwhile is told with it.
+                        // What changes meanwhile is sent with it.
                         tokio::time::sleep(EVENT_TIME).await;
                         changes.mark_unchanged();
                     }
@@ -525,14 +525,14 @@ impl Service {
                 let _ = is_done.await;
             }
             for (mut answered, number) in wished {
-                // Who is forgotten answers no more.
+                // A service that was forgotten answers no more.
                 let _ = answered.wait_for(|answered| *answered >= number).await;
             }
             while asks == Some(true) && !self.older_of_others(freshness, now).is_empty() {
                 tokio::time::sleep(LOOK).await;
             }
         };
-        // What is still old then is told with its age.
+        // What is still old then is given with its age.
         let _ = tokio::time::timeout(FRESH_TIME, all).await;
     }
 
@@ -734,7 +734,7 @@ fn event_text(mut answer: Answer, is_first: bool) -> String {
     [told, removed].into_iter().flatten().collect()
 }
 
-/// What may have been meant by a name, in parentheses; else nothing.
+/// What may have been meant by a name, in parentheses. Empty if nothing is near.
 fn near(name: &str, registry: &Registry) -> String {
     let hint = Expression::new(name, registry).err().and_then(|error| error.hint);
     hint.filter(|hint| hint.starts_with("did you mean"))

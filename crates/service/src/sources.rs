@@ -49,7 +49,7 @@ impl Refused {
 /// Fresh values are wanted of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wish {
-    /// Counts from 1; told again when all that could be had was told.
+    /// Counts from 1. The service sends it back when it has sent all that it could get.
     pub number: u64,
     /// Of all questions that it has not answered yet.
     pub freshness: Freshness,
@@ -58,11 +58,11 @@ pub(crate) struct Wish {
 /// What comes with a frame.
 pub(crate) struct Said {
     pub session: String,
-    /// Without another word it holds so long, ns.
+    /// Time for which it holds without another word, ns.
     pub validity_ns: u64,
     /// The last wish that it has fulfilled.
     pub answered: u64,
-    /// It is the first one of its session: what it does not tell, it does not have.
+    /// It is the first one of its session: the service has nothing but what is in it.
     pub begins: bool,
     /// It is the last one: the service ends.
     pub is_last: bool,
@@ -77,7 +77,7 @@ struct Source {
     receiver: Receiver,
     heard: Time,
     validity_ns: u64,
-    /// It is silent: states as it has told them last.
+    /// While it is silent: the states that it reported last.
     before_silence: Option<Vec<(NodeId, State)>>,
     wishes: watch::Sender<Option<Wish>>,
     answered: watch::Sender<u64>,
@@ -87,14 +87,14 @@ struct Source {
 #[derive(Default)]
 pub(crate) struct Sources {
     all: BTreeMap<String, Source>,
-    /// Who tells of a node. `None`: who did is gone.
+    /// The service that reports a node. `None`: it is gone.
     owners: BTreeMap<NodeId, Option<String>>,
-    /// Since when nodes that others told of are down.
+    /// Since when nodes that others reported are down.
     down: BTreeMap<NodeId, Time>,
 }
 
 impl Sources {
-    /// Takes what a service says; nothing but its head says that it is there.
+    /// Takes what a service says. A head alone says that it is there.
     pub fn take(
         &mut self,
         name: &str,
@@ -182,8 +182,8 @@ impl Sources {
         }
     }
 
-    /// Who is gone may lose its nodes to others, so it is to tell all anew: nothing is kept of it. Its nodes are down
-    /// until somebody tells of them.
+    /// Forgets services that are gone. One may lose its nodes to others, so nothing is kept of it, and it is to report
+    /// all anew. Its nodes are down until a service reports them.
     fn forget(&mut self, table: &mut Table, is_gone: &dyn Fn(&str, &Source) -> bool) {
         let Self { all, owners, .. } = self;
         all.retain(|name, source| {
@@ -198,8 +198,8 @@ impl Sources {
         });
     }
 
-    /// Removes nodes that have been down for `keep_ns` and that nobody tells of: a service below that is there and has
-    /// one keeps it itself for as long as it is told to.
+    /// Removes nodes that have been down for `keep_ns` and that no service reports: a service below that is there and
+    /// has one keeps it by its own setting.
     pub fn remove_long_down(&mut self, table: &mut Table, now: Time, keep_ns: u64) {
         let Self { all, owners, down } = self;
         for id in owners.keys() {
@@ -232,12 +232,12 @@ impl Sources {
         self.owners.contains_key(&node)
     }
 
-    /// What is wished of a service, now and later. `None`: there is none of that name.
+    /// What is wished of a service, now and later. `None`: no service has that name.
     pub fn wishes(&self, name: &str) -> Option<watch::Receiver<Option<Wish>>> {
         Some(self.all.get(name)?.wishes.subscribe())
     }
 
-    /// Asks services with values that are too old for fresh ones; what shows that a wish was fulfilled.
+    /// Asks services with values that are too old for fresh ones, and returns what shows that a wish was fulfilled.
     pub fn ask(
         &mut self,
         freshness: &Freshness,

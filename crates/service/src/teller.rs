@@ -1,4 +1,4 @@
-//! What an agent elsewhere tells of its node, sampled here, as deltas.
+//! What an agent elsewhere reports of its node, sampled here, as deltas.
 //!
 //! A delta is made when it can be written, so it has the newest. It does not know what carries it.
 
@@ -30,7 +30,7 @@ pub struct Teller {
     sampling: RefCell<Option<Sampling>>,
 }
 
-/// What is known of this machine, and what was told of it.
+/// What is known of this machine, and what was sent of it.
 struct Known {
     table: Table,
     row: NodeId,
@@ -55,7 +55,7 @@ impl Drop for Sampling {
 }
 
 impl Known {
-    /// What others than these have told is not known any more.
+    /// Values of other providers than these are not known any more.
     fn provide(&mut self, providers: &[ExternalProvider]) {
         let names = providers.iter().map(|it| it.name.clone()).collect();
         for name in std::mem::replace(&mut self.providers, names) {
@@ -73,7 +73,7 @@ impl Known {
 impl Default for Teller {
     fn default() -> Self {
         let mut table = Table::new();
-        // Who takes it calls the node what it is called there.
+        // The receiver has its own name for the node.
         let row = table.node(None, "here");
         let sender = Sender::new(SILENCE_NS).telling_samples();
         let known = Rc::new(RefCell::new(Known { table, row, sender, providers: Vec::new() }));
@@ -100,7 +100,7 @@ impl Inform for Teller {
             && sampling.period == wanted.period
         {
             sampling.control.name(&wanted.folders);
-            // One that cannot be started has told nothing, and the hub says so of its values.
+            // One that cannot be started has sent nothing, and the hub says so of its values.
             let _ = sampling.control.provide(&wanted.providers);
             return news();
         }

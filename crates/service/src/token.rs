@@ -52,7 +52,7 @@ impl Token {
         }
     }
 
-    /// A new one, which is in no file: whoever is to know it is told.
+    /// A new one, which is in no file: the caller passes it on.
     pub fn drawn() -> Self {
         let mut bytes = [0; RANDOM_BYTES];
         let flags = rustix::rand::GetRandomFlags::empty();

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Longest name of a host.
+/// Maximum bytes of the name of a host.
 const NAME_BYTES_MAX: usize = 64;
 
 /// One agent's stdin and stdout.

@@ -5,7 +5,7 @@ use rakuda_info::registry::{AttributeId, instance_name};
 use rakuda_info::table::Table;
 use rakuda_info::value::{Kind, Value};
 
-/// A node has so many attributes.
+/// Number of attributes of a node.
 pub const ATTRIBUTES: usize = 40;
 
 /// A small generator (`xorshift64*`). Its seed is not 0.

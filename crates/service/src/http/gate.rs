@@ -1,10 +1,10 @@
-//! Who is let in: whoever addresses this server, from no other page, with its token.
+//! What is let in: requests that address this server, from no other page, with its token.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::token::Token;
 
-/// Why someone is not let in.
+/// Why a request is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// A name was resolved to this address that is not this server's.
@@ -13,12 +13,12 @@ pub enum Refused {
     /// A page of another site asks.
     #[error("the header Origin is of another site")]
     Origin,
-    /// None, or another one.
+    /// It has no token, or another one.
     #[error("expected `Authorization: Bearer TOKEN`, with the token of the service's token file")]
     Token,
 }
 
-/// What is asked of everyone.
+/// What every request must satisfy.
 pub struct Gate {
     token: Token,
     /// What this machine is called, besides its addresses.
@@ -36,13 +36,14 @@ impl Gate {
         Self { token, names: own_names(&host.into(), &hosts), open: &[], partners: None }
     }
 
-    /// Lets everyone read what is at these paths who addresses this server, and comes from no other site.
+    /// Lets in without a token requests to read these paths, if they address this server and come from no other site.
     #[must_use]
     pub fn with_open(self, open: &'static [&'static str]) -> Self {
         Self { open, ..self }
     }
 
-    /// Who asks for something below this path is a partner: its connections are not counted with those of others.
+    /// A client that asks for something below this path is a partner: its connections are not counted with those of
+    /// others.
     #[must_use]
     pub fn with_partners(self, below: &'static str) -> Self {
         Self { partners: Some(below), ..self }

@@ -1,6 +1,7 @@
-//! The one HTTP server of Rakuda (docs/design/information.md, HTTP): HTTP/1.1 by hyper, for those who show the token.
+//! The one HTTP server of Rakuda (docs/design/information.md, HTTP): HTTP/1.1 by hyper, for clients that show the
+//! token.
 //!
-//! It knows who may come in, how many, and for how long they may keep it waiting; not what they ask.
+//! It knows which clients may come in, how many, and for how long they may keep it waiting; not what they ask.
 
 mod body;
 mod gate;
@@ -88,7 +89,7 @@ impl Reply {
         Self { status, content_type, body: Body::full(body), allow: None }
     }
 
-    /// What HTTP calls this number, for those who have no other business with HTTP.
+    /// A reply with this number as its status, for callers that use nothing else of HTTP.
     pub fn numbered(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self::new(status, content_type, body)
@@ -119,7 +120,7 @@ struct Connection {
     client: Rc<Client>,
 }
 
-/// What is known of who is at the other end of a connection.
+/// What is known of the other end of a connection.
 #[derive(Default)]
 struct Client {
     /// A request of it was let in.
@@ -231,8 +232,8 @@ fn streams(connections: &Connections) -> usize {
     connections.borrow().values().filter(|it| it.client.has_events.get()).count()
 }
 
-/// Ends the oldest connection that has shown no token; else of one that is kept, but asks nothing;
-/// else of one that does not read. False: there is none.
+/// Ends the oldest connection that has shown no token; else of one that is kept, but asks nothing; else of one that
+/// does not read. `false`: there is no such connection.
 async fn make_room(connections: &Connections) -> bool {
     let chosen = {
         let connections = connections.borrow();
@@ -264,7 +265,7 @@ where
     let is_head = request.method() == Method::HEAD;
     let reply = match let_in(request, own, gate).await {
         Ok(asked) => {
-            // Who reads an open page has shown no token.
+            // A client that reads an open page has shown no token.
             client.is_known.set(client.is_known.get() || !is_open);
             if !client.is_partner.get() && gate.is_of_partner(&asked.path) {
                 client.is_partner.set(partners(connections) < PARTNERS_MAX);
@@ -286,7 +287,7 @@ where
         }
         Err(reply) => reply,
     };
-    // Events have no length, and an end only for who does not want them.
+    // Events have no length, and an end only for a client that does not want them.
     let length = is_head.then(|| reply.body.size_hint().exact());
     let body = if is_head { Body::full("") } else { reply.body };
     let mut response = Response::new(body.holding(waiting));
