@@ -8,8 +8,9 @@
 //! the sooner the next look comes. It knows no tasks.
 //!
 //! Neither RLIMIT_AS nor RLIMIT_DATA is set. They count what is reserved and never touched, and each process by itself:
-//! sixteen threads of Python that have 14 MiB start neither at 256 MiB of address space nor at 64 MiB of data, a Java
-//! that has 35 MiB not at 1 GiB of address space. And each program has its own words for a refusal of memory.
+//! sixteen threads of Python that have 14 MiB start neither at 256 MiB of address space nor at 64 MiB of data, and a
+//! Java process that has 35 MiB does not start at 1 GiB of address space. And each program has its own words for a
+//! refusal of memory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -78,7 +79,7 @@ pub(crate) enum Said {
 }
 
 impl Bounds {
-    /// A group for a command that is about to be started. What there is to say comes with the first.
+    /// A group for a command that is about to be started. The first call also returns what there is to say.
     pub fn group(
         &mut self,
         command: CommandId,

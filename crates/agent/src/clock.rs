@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 const STEP_NS_MIN: u64 = 500_000_000;
 /// Maximum time that the reading of both clocks takes for them to count as read at once.
 const AT_ONCE_NS: i64 = 100_000;
-/// Maximum attempts at that: a machine that is too busy is not waited for.
+/// Maximum attempts at that: nothing waits for a machine that is too busy.
 const ATTEMPTS: usize = 5;
 
 /// What both clocks showed at one moment.

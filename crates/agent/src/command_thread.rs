@@ -39,8 +39,8 @@ pub(crate) struct CommandThread {
 }
 
 impl CommandThread {
-    /// Starts it. Of commands it tells `events`, and reads them no further while nobody takes that;
-    /// its answers go to `answers`.
+    /// Starts it. It reports on commands to `events`, and reads no more of their output while
+    /// nobody takes that. Its answers go to `answers`.
     pub async fn start(
         folder: RunFolder,
         settings: &AgentSettings,
@@ -111,8 +111,8 @@ impl CommandThread {
         self.give(Work::Pause(paused));
     }
 
-    /// Sends `signal` to all process groups that still have members; how many there were. Waits
-    /// while a file system hangs.
+    /// Sends `signal` to all process groups that still have members, and returns how many there
+    /// were. Waits while a file system hangs.
     pub async fn signal_all(&self, signal: i32) -> usize {
         let (answer, answered) = oneshot::channel();
         self.give(Work::SignalAll(signal, answer));
@@ -173,7 +173,7 @@ impl Bench {
     async fn serve(self, mut work: UnboundedReceiver<Work>) {
         while let Some(work) = work.recv().await {
             match work {
-                // What is half-written is put away all the same.
+                // A half-written target is put away all the same.
                 Work::Message(message)
                     if self.is_ending.load(SeqCst)
                         && !matches!(message, ToAgent::PutAway { .. }) => {}

@@ -243,7 +243,7 @@ impl Gates {
         }
     }
 
-    /// Tells that a command which is not held was started.
+    /// Reports that a command which is not held was started.
     pub fn report_plain(&self, command: CommandId, start_ns: i64) {
         let stamps = GateStamps {
             ready_ns: start_ns,
@@ -579,7 +579,7 @@ impl Content {
         let program = |takes_library| Self::Program { takes_library };
         let mut file = match File::open(path) {
             Ok(file) => file,
-            // That it is missing is to be seen before anybody waits.
+            // A missing file is to be noticed before any worker waits.
             Err(error) => return program(error.kind() == io::ErrorKind::NotFound),
         };
         let Ok(metadata) = file.metadata() else { return program(false) };

@@ -98,8 +98,8 @@ impl PreparedLaunch {
         Ok(launch)
     }
 
-    /// The kernel did not execute the program. Where its place was only remembered, and it is
-    /// elsewhere now, it is to be started there: true. False: what the kernel says holds.
+    /// The kernel did not execute the program. `true`: its place was only remembered, it is elsewhere now, and it is to
+    /// be started there. `false`: what the kernel says holds.
     pub fn look_again(
         &mut self,
         error: &io::Error,

@@ -4,7 +4,7 @@
 //! Groups can be made where the run's own group was handed to its user (delegation: a writable folder, with the
 //! controller of memory). A group whose children are bounded has no processes of its own. So those of the run's group
 //! go into `rakuda/run` below it and stay there, beside a group for each command; another run there finds it so. Where
-//! other processes than those of the run would have to move, nothing is done. The root of the tree needs no move.
+//! processes of others would have to move, it does nothing. The root of the tree needs no move.
 //!
 //! It knows no tasks, and starts no process: a new process writes itself into the group.
 
@@ -31,7 +31,7 @@ pub(crate) enum NoGroups {
     /// Version 1, or no file system of control groups.
     #[error("there are no control groups of version 2 here")]
     NotThere,
-    /// It is with version 1, or nobody has passed it on.
+    /// It is with version 1, or no group above passes it on.
     #[error("no controller of memory in {0:?}")]
     NoController(PathBuf),
     /// Not delegated, mostly.

@@ -45,7 +45,7 @@ impl Ending {
     }
 }
 
-/// Makes this process the one that orphans below it are handed to.
+/// Makes this process the one that gets the orphans below it.
 pub fn become_subreaper() -> std::io::Result<()> {
     // SAFETY: plain system call on this process.
     if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } == 0 {
@@ -291,7 +291,7 @@ fn has_name(id: i32, name: &str) -> bool {
     told.trim_end() == name
 }
 
-/// What shows on this machine that processes of a run live: nobody is asked, and no answer waits for anybody.
+/// Shows on this machine that processes of a run live: nobody has to be asked, so nothing waits for an answer.
 #[derive(Debug)]
 pub struct Life {
     /// Open in `rakuda` and in the guard below it.

@@ -33,7 +33,7 @@ const GRACE_NS: u64 = 200_000_000;
 /// looks at every process of the machine.
 const SEARCH_NS: u64 = 10_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Held by the thread that does so for no fault of its own.
+/// Held by the one thread that searches although nothing went wrong with its program.
 static SEARCHING: Mutex<()> = Mutex::new(());
 
 /// Maximum length of what is kept of a program's standard error, bytes: its end, in which it says why it fails.
@@ -216,7 +216,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Waits for something to happen; true: all is read.
+    /// Waits for something to happen. `true`: all is read.
     fn step(
         &mut self,
         process: &Process,

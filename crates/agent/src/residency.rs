@@ -1,11 +1,10 @@
 //! How much of a file is in this machine's memory: cachestat(2), Linux 6.5 and later.
 //!
-//! It neither reads the file nor brings it into memory. What the kernel does not tell is not known:
-//! on older kernels, for files that this process neither owns nor may write (a rule of Linux 6.16
-//! and later), and for what is no regular file. mincore(2) is no way out: it asks for the same
-//! right, and a mapping besides. Files of gfarm2fs are looked for where `spool` says; of other FUSE
-//! file systems nothing is known, since most drop a file from memory when it is opened. It knows
-//! nothing of tasks.
+//! It neither reads the file nor brings it into memory. What the kernel does not tell is not known: on older kernels,
+//! for files that this process neither owns nor may write (a rule of Linux 6.16 and later), and for what is no regular
+//! file. mincore(2) does not help: it needs the same right, and a mapping besides. Files of gfarm2fs are looked for
+//! where `spool` says; of other FUSE file systems nothing is known, since most drop a file from memory when it is
+//! opened. It knows nothing of tasks.
 #![allow(unsafe_code, reason = "cachestat(2) has no safe wrapper yet")]
 
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -93,7 +92,7 @@ pub(crate) fn of_plain(path: &Path, bytes: u64) -> Option<(u64, u64)> {
 /// The number of pages in memory. `None`: not known.
 fn pages_of_plain(path: &Path, how: OFlags) -> Result<Option<u64>, Errno> {
     operations::count(path, 1);
-    // Not to wait for the other end of a pipe, and not to get a terminal.
+    // These keep the call from waiting for the other end of a pipe, and from getting a terminal.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = open(path, flags | how, Mode::empty())?;
     // A folder refuses to be read, and what has no end to be read from a place; neither asks its server for anything.
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    /// As a node is asked that has seen nothing yet; the hub knows the file as it is.
+    /// The question to a node that has seen nothing yet; the hub knows the file as it is.
     fn of_unseen(path: &Path) -> Option<(u64, u64)> {
         let known = seen_of(path).map(|seen| seen.identity);
         let version = known.map_or(FileVersion { bytes: 1, modified_ns: 1 }, |file| FileVersion {

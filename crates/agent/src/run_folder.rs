@@ -89,7 +89,7 @@ impl RunFolder {
         }
     }
 
-    /// Does away with what a failed attempt has left.
+    /// Removes what a failed attempt has left, or renames it.
     pub fn put_away(&self, path: &Text, rename: bool, unless: Option<FileVersion>) {
         let path = self.path.join(path.as_path());
         if self.own.is_none() || !path.starts_with(&self.path) {

@@ -1,4 +1,4 @@
-//! What commands die of when their node is taken away: a batch system signals all processes at
+//! Which commands end because their node is taken away: a batch system signals all processes at
 //! once, the agent among them.
 //!
 //! It knows how a command ended and whether this process was asked to end, and sends nothing.
@@ -17,7 +17,7 @@ const TOLD_WITHIN: Duration = Duration::from_millis(200);
 pub(crate) struct Shutdown {
     told: Cell<bool>,
     changed: Notify,
-    /// The hub itself has sent signals: then it is to know what came of them.
+    /// The hub itself has sent signals, and is to know what came of them.
     hub_signals: Cell<bool>,
 }
 

@@ -1,7 +1,7 @@
 //! The program that has started this one and watches it (systemd's `Type=notify`): this one reports
 //! to it when it is ready, by a datagram to the socket that the environment names (`sd_notify(3)`).
 //!
-//! It does not know what is served, and nobody must be there.
+//! It does not know what is served, and works without a supervisor.
 
 use std::ffi::OsString;
 use std::io;

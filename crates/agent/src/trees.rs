@@ -58,9 +58,9 @@ pub(crate) fn are_one_family(ids: &[i32]) -> bool {
     Table::read().is_family_of(own_id(), ids)
 }
 
-/// Kills all processes in whose environment the variable `name` has one of `values`, and all below
-/// them; how many there were. Only what was started with such a variable has it, so nothing else is
-/// met; what has another environment is not found.
+/// Kills all processes in whose environment the variable `name` has one of `values`, and all below them, and returns
+/// how many there were. Only what was started with such a variable has it, so nothing else is met; what has another
+/// environment is not found.
 pub fn kill_all_with(name: &str, values: &BTreeSet<Vec<u8>>) -> usize {
     let own = own_id();
     kill_all(&|table| {

@@ -170,8 +170,8 @@ impl Patience {
     }
 }
 
-/// Waits until all `files` are seen as they were vouched for, at most `limit`, and passes each on
-/// that is. The first one that was not, and what was seen last.
+/// Waits until all `files` are seen as they were vouched for, at most `limit`, and calls `on_seen` for each. Returns
+/// the first one that was not, and what was seen of it last.
 pub(crate) async fn expect(
     base: &Path,
     files: &[(Text, FileIdentity)],
@@ -219,7 +219,7 @@ pub async fn wait_until_gone(path: &Path, limit: Duration) {
 /// Whether the kernel finds a name, perhaps one that its server does not know any more.
 fn is_known(path: &Path) -> bool {
     operations::count(path, 2);
-    // This asks nobody while the name is remembered; the second call makes it ask.
+    // This call asks no server while the kernel remembers the name; the second one makes it ask.
     let known = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     if let Ok(file) = &known {
         let how = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;

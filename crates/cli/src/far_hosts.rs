@@ -1,4 +1,4 @@
-//! Hosts that are looked at without a run: an agent on each, started over ssh as for a run, tells how its host is.
+//! Hosts that are looked at without a run: an agent on each, started over ssh as for a run, reports how its host is.
 //!
 //! No command is started there. What values mean, and what asks for them, is not known here.
 
@@ -139,7 +139,7 @@ impl FarHosts {
         }
     }
 
-    /// Notes what has happened; what is to be said of it.
+    /// Notes what has happened, and returns what is to be said of it.
     pub fn note(&mut self, report: NodeReport, table: &mut Table, now: Time) -> Option<String> {
         // Numbers begin behind that of this machine.
         let index = (report.node.0 as usize).checked_sub(1)?;

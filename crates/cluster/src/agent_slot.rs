@@ -73,8 +73,8 @@ impl AgentSlot {
         Self { arrivals, starter: None, asked: true, words: Rc::default() }
     }
 
-    /// One for agents of `name`, of which the first has been started, and others are asked for; and
-    /// where they are to be sent.
+    /// One for agents of `name`, and where to send them. The first has been started; the slot asks
+    /// for the others.
     pub fn of_launcher(
         name: &str,
         starter: UnboundedSender<String>,
@@ -85,7 +85,7 @@ impl AgentSlot {
         (Self { arrivals, starter, asked: true, words }, sender)
     }
 
-    /// The next agent. Its launcher sees to it that this ends.
+    /// The next agent. Its launcher makes sure that the wait ends.
     pub async fn next(&mut self) -> Coming {
         if !std::mem::replace(&mut self.asked, false)
             && let Some((name, starter)) = &self.starter
@@ -101,7 +101,7 @@ impl AgentSlot {
         self.starter.is_some() && !self.words.over.get()
     }
 
-    /// Waits until the launcher says that the agent has ended; its words.
+    /// Waits until the launcher says that the agent has ended, and returns its words.
     pub async fn launcher_says(&self) -> String {
         match &self.starter {
             Some((name, _)) => self.words.of(name).await,

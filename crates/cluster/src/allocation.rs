@@ -1,7 +1,7 @@
 //! The nodes of a Slurm allocation and their agents: which are awaited, which step of srun is to start which, and which
 //! have come.
 //!
-//! It does not know how the allocation was come by (`slurm`), nor what a step is made of (`steps`).
+//! It does not know where the allocation comes from (`slurm`), nor what a step is made of (`steps`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -36,7 +36,7 @@ pub(crate) struct NodeConnection {
     paused: Cell<(bool, bool)>,
     /// How the node's own files are reached.
     data: RefCell<Option<Data>>,
-    /// The run is over, or the agent is not waited for.
+    /// The run is over, or nothing waits for the agent any more.
     pub changed: Notify,
 }
 
@@ -203,7 +203,7 @@ impl Connections {
         self.by_node.borrow().values().cloned().collect()
     }
 
-    /// Waits until too much waits for the hub, and then until it does not any more; for ever.
+    /// Lets agents read output again each time that too much has waited for the hub and then no longer does; for ever.
     pub async fn watch_backlog(&self, reports: &ReportSender) {
         loop {
             self.full.notified().await;

@@ -50,7 +50,8 @@ const HEARD_AGAIN_NS: Nanoseconds = 500_000_000;
 /// Maximum bytes that are passed on at once.
 const PASSED_BYTES: usize = 16 << 10;
 
-/// Leads until the hub ends that, or the connection to it does; says why. Must run inside a `tokio::task::LocalSet`.
+/// Leads until the hub ends that, or the connection to it does, and returns why. Must run inside a
+/// `tokio::task::LocalSet`.
 pub async fn lead(reader: Reader, writer: Writer) -> String {
     let leader = Rc::new(Leader::new());
     let (sender, mut channels) = mpsc::unbounded_channel();
@@ -215,8 +216,8 @@ impl StateSource for Leader {
     }
 }
 
-/// The link to the hub: what the leader tells for its agents, and that both are there, until one of the two has
-/// nothing more to say. Gives back why that was.
+/// Serves the link to the hub, with what the leader reports for its agents and the beats of both, until one of the two
+/// has nothing more to say. Returns why that was.
 async fn serve_own_link(
     leader: &Rc<Leader>,
     reader: ReadHalf<mux::Channel>,

@@ -1,10 +1,9 @@
 //! The life of each leader of a host group, as the hub sees it: launched, up, lost, launched again.
 //! One future a leader, on the thread of the links.
 //!
-//! Its one connection carries a link to itself and a channel to each host of its group. On its own link it
-//! tells, for all agents behind it, which are there and how their nodes are; that is handed to the links of
-//! these. It does not know what else goes over them, nor tasks; what a leader's loss means
-//! for a node the node's own life tells.
+//! Its one connection carries a link to itself and a channel to each host of its group. On its own link it reports, for
+//! all agents behind it, which are there and how their nodes are; their links get that. It does not know what else goes
+//! over them, nor tasks; the node's own life knows what a leader's loss means for a node.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -209,7 +208,7 @@ impl Leader {
         }
     }
 
-    /// Waits until what was started as its `start`th is lost; says why.
+    /// Waits until its `start`th process is lost, and returns why.
     pub async fn loss(&self, start: u32) -> String {
         while self.starts.get() == start && matches!(&*self.state.borrow(), State::Up(_)) {
             self.changed.notified().await;

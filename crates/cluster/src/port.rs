@@ -23,7 +23,8 @@ pub trait AgentPort {
     fn on_up(&self, _incarnation: u32) {}
     /// Passes a request on.
     fn handle(&self, request: AgentRequest);
-    /// Sends `signal` to all process groups that still have members; how many there were, as far as is known.
+    /// Sends `signal` to all process groups that still have members, and returns how many there were, as far as is
+    /// known.
     fn signal_all(&self, signal: i32) -> usize;
     /// Stops or goes on reading what commands write.
     fn pause_output(&self, paused: bool);

@@ -94,7 +94,7 @@ impl Shared {
         self.over.store(true, SeqCst);
     }
 
-    /// Takes what the agent says about itself; gives back what is for the hub.
+    /// Takes what the agent says about itself, and returns what is for the hub.
     #[expect(clippy::result_large_err, reason = "it is no error, and goes on at once")]
     pub fn receive(&self, message: FromAgent) -> Result<AgentEvent, Option<FromAgent>> {
         match message {

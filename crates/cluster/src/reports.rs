@@ -38,9 +38,9 @@ pub enum NodeEvent {
         /// For how long it has lain on the way, at a leader.
         held_ns: u64,
     },
-    /// It was up and is gone; why; whether it will be started once more.
+    /// It was up and is gone: why, and whether it will be started once more.
     Lost(String, bool),
-    /// It could not be started; why; whether that will be tried once more.
+    /// It could not be started: why, and whether that will be tried once more.
     Failed(String, bool),
     /// There is such a node from now on; its number is the next one.
     Appeared(Box<Newcomer>),

@@ -49,7 +49,7 @@ done
 while any; do pause 15; done
 "#;
 
-/// Finds the nodes and starts their agents until the run is over, or all have gone. `Err`: why there is no node.
+/// Finds the nodes and starts their agents until the run is over, or all have gone. `Err`: why it has no nodes.
 pub(crate) async fn serve(search: &Rc<Search>, wish: SlurmWish) -> Result<(), String> {
     let id = match &wish.job {
         Some(id) => id.clone(),

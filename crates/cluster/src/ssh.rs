@@ -1,10 +1,10 @@
 //! Starts an agent on a host through the system's ssh: one call, which also brings the engine's
 //! program there when it is missing.
 //!
-//! Users' own ssh configuration holds; no question can be asked (BatchMode). On the other side a
-//! line for the login shell has /bin/sh run a script, which says what it wants after a mark that no
-//! greeting of the login shell can hold, and at last becomes the agent, or the leader of a group.
-//! It knows nothing of links: what comes after the mark is someone else's.
+//! Users' own ssh configuration holds; no question can be asked (BatchMode). On the other side a line for the login
+//! shell has /bin/sh run a script, which says what it wants after a mark that no greeting of the login shell can hold,
+//! and at last becomes the agent, or the leader of a group. It knows nothing of links: others read what comes after the
+//! mark.
 
 use std::time::Duration;
 
@@ -212,7 +212,7 @@ fn remote_line(token: &str, programs: &Programs, words: &str) -> String {
     format!("exec /bin/sh -c '{}'", script.join("; "))
 }
 
-/// Why there is no agent, in ssh's words where it has any.
+/// Why no agent was started, in ssh's words where it has any.
 async fn explain(ssh: Watched, why: String) -> LaunchError {
     let status = tokio::time::timeout(Duration::from_secs(2), ssh.ended()).await.ok();
     let words = ssh.words();

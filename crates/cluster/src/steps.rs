@@ -1,10 +1,9 @@
 //! Starts agents on nodes of a Slurm allocation: one `srun` for many nodes, or for one whose agent
 //! is to be started again.
 //!
-//! The invitation comes over srun's stdin, which it gives to every task. The program is used where
-//! it lies, when that is the same file on the node; else the user's cache folder is looked into,
-//! and a node that has it in neither place says so and is sent it by a `srun` of its own, before
-//! the invitation. It knows nothing of links.
+//! The invitation comes over srun's stdin, which it gives to every task. The program is used where it lies, when that
+//! is the same file on the node; else the user's cache folder is looked into, and a node that has it in neither place
+//! says so and gets it from a `srun` of its own, before the invitation. It knows nothing of links.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Programs of a batch system that are asked something: started, waited for, their words kept.
+//! Asks programs of a batch system: starts one, waits for its end, keeps its words.
 //!
 //! It does not know what they mean.
 
@@ -27,8 +27,8 @@ pub(crate) fn start(words: &[String]) -> Result<Started, String> {
     watched::start(&bytes)
 }
 
-/// Runs `words` to their end with `input`; what they printed, or what went wrong, in their own
-/// words where they have any.
+/// Runs `words` to their end with `input`, and returns what they printed. `Err`: what went wrong,
+/// in their own words where they have any.
 pub(crate) async fn ask(words: &[String], input: &[u8]) -> Result<String, String> {
     let name = words.first().map_or("", String::as_str);
     let Started { mut stdin, stdout, watched, .. } = start(words)?;

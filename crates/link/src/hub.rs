@@ -175,8 +175,8 @@ impl Shared {
     }
 }
 
-/// Serves an agent at the other end of a pipe: waits for its hello (for how long is the launcher's
-/// to say), answers, and then passes messages on. Must be called inside a `tokio::task::LocalSet`.
+/// Serves an agent at the other end of a pipe: waits for its hello (the launcher says for how long), answers, and then
+/// passes messages on. Must be called inside a `tokio::task::LocalSet`.
 pub fn attach(
     mut reader: impl AsyncRead + Unpin + 'static,
     mut writer: impl AsyncWrite + Unpin + 'static,

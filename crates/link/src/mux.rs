@@ -39,7 +39,7 @@ impl Opener {
     }
 }
 
-/// The side that opens channels; the future gives back why the connection ended.
+/// The side that opens channels. The future returns why the connection ended.
 pub fn connect(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
@@ -50,7 +50,7 @@ pub fn connect(
     (Opener(sender), driver.drive(reader, writer, Mode::Client))
 }
 
-/// The side that takes channels; gives back why the connection ended.
+/// The side that takes channels. Returns why the connection ended.
 pub async fn accept(
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,

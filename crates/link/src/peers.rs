@@ -51,7 +51,7 @@ impl Peers {
         Ok(Self { server: credentials.server()?, client: credentials.client()? })
     }
 
-    /// Takes a connection; gives back what it is for.
+    /// Takes a connection, and returns it with its key.
     pub async fn accept(&self, stream: TcpStream) -> std::io::Result<(Key, Box<dyn Connection>)> {
         stream.set_nodelay(true)?;
         let mut stream = TlsAcceptor::from(Arc::clone(&self.server)).accept(stream).await?;

@@ -215,7 +215,7 @@ impl<In: DeserializeOwned> Session<In> {
         Ok(())
     }
 
-    /// There is a newer state to tell; [`Session::fill_state`] asks for it.
+    /// There is a newer state to send; [`Session::fill_state`] asks for it.
     pub fn offer_state(&mut self) {
         self.state.offer();
     }

@@ -74,7 +74,7 @@ impl TimeLane {
         self.owed.push([asked_ns, now_ns]);
     }
 
-    /// An answer has come, read at `now_ns`. `None`: it is to no question that waits.
+    /// An answer has come, read at `now_ns`. `None`: no question waits for it.
     pub fn on_told(&mut self, times: [i64; 3], now_ns: i64) -> Option<ClockExchange> {
         let [sent_ns, there_received_ns, there_sent_ns] = times;
         self.asked_ns.take_if(|asked_ns| *asked_ns == sent_ns)?;

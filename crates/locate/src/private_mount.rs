@@ -29,7 +29,7 @@ const FORGETFUL: &[u8] = b"entry_timeout=0";
 /// What the mount point is called in its folder.
 const POINT: &str = "gfarm";
 
-/// Why the run's folder is not to be had on this machine.
+/// Why the run's folder cannot be used on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The folder for mount points is not ours alone.
@@ -55,8 +55,8 @@ pub fn private_folder() -> PathBuf {
     PathBuf::from(format!("/tmp/rakuda-{}", rustix::process::getuid().as_raw()))
 }
 
-/// Sees to it that the run's folder, which is `path` in Gfarm, can be used here: as `directory`,
-/// when a mount has it there already, else in a mount made now. The folder's name here.
+/// Sees to it that the run's folder, which is `path` in Gfarm, can be used here: as `directory`, when a mount has it
+/// there already, else in a mount made now. Returns the folder's name here.
 pub async fn provide(directory: &Path, path: &Path, mark: &str) -> Result<PathBuf, MountError> {
     let real = directory.canonicalize().ok();
     let there = real.and_then(|real| gfarm_mount(&real)?.path_of(&real));
@@ -122,8 +122,8 @@ async fn run_gfarm2fs(point: &Path) -> Result<(), String> {
     })
 }
 
-/// Ends what the agent of that mark has mounted, if it has; whether nothing of it is left. What
-/// still uses it loses it when it is done.
+/// Ends what the agent of that mark has mounted, if it has, and returns whether nothing of it is left. Programs that
+/// still use it lose it when they are done.
 pub fn remove(mark: &str) -> bool {
     let private = private_folder();
     let folder = private.join(mark);

@@ -11,7 +11,7 @@ use crate::Text;
 use crate::front::{CommandOptions, GateKind, Program, Usage};
 use crate::streams::{StreamEvent, StreamRequest};
 
-/// How the reason begins (`CommandExited`) when a command was killed because it had more memory than it may.
+/// How the reason begins (`CommandExited`) when a command was killed because it had more memory than its bound.
 pub const BOUND_EXCEEDED: &str = "killed: ";
 /// How the reason begins for the front when streams of the command's task are at fault, and not the command.
 pub const STREAMS_FAILED: &str = "streams: ";

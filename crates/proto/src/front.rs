@@ -117,8 +117,8 @@ pub enum FrontMessage {
     ChangeFile(u32, u32, Text, Option<Text>),
     /// Ruby code of an action has written a file: task, whole name. The action's next command is to find it.
     FileWritten(u32, Text),
-    /// All actions that run wait for the hub or, without a limit, for one another: a number for the
-    /// answer. Any later message takes it back.
+    /// All actions that run wait for the hub or, without a limit, for one another: a number for the answer. A later
+    /// message of any kind takes it back.
     Stuck {
         /// Which time.
         turn: u32,
@@ -387,9 +387,10 @@ pub struct CommandOptions {
     /// The command begins with others, when all of them are ready.
     pub gate: Option<GateOptions>,
     /// Files of this machine that it reads where it runs (absolute). A word of the command that is one of them is what
-    /// its node calls that file. Nobody tells the agent.
+    /// its node calls that file. The agent does not get this.
     pub files: Vec<Text>,
-    /// What it runs in: its script (absolute) is executed with the command as its arguments. Nobody tells the agent.
+    /// What it runs in: its script (absolute) is executed with the command as its arguments. The agent does not get
+    /// this.
     pub inside: Option<Box<CommandEnvironment>>,
 }
 
@@ -641,7 +642,7 @@ pub struct Settings {
     pub stealing: bool,
     /// Time after the start at which all nodes end, ms. 0: they do not.
     pub walltime_ms: u64,
-    /// Between two samples of a node, where information about nodes is wanted, ms.
+    /// Time between two samples of a node, where information about nodes is wanted, ms.
     pub sample_ms: u32,
     /// The file that names programs which provide more of it; absolute.
     pub providers: Option<Text>,

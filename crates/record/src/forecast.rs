@@ -275,7 +275,7 @@ impl GangsLaidOut {
         Self(gangs)
     }
 
-    /// A task has nothing to wait for; the one with which it begins, if it may.
+    /// Notes that a task has nothing to wait for, and returns the one with which it begins, if it may.
     fn on_ready(&mut self, plan: &[PlannedWork], id: u32) -> Option<u32> {
         let Some(gang) = gang_of(&plan[id as usize]) else { return Some(id) };
         let (members, unready, _) = self.0.get_mut(&gang)?;
@@ -289,7 +289,7 @@ impl GangsLaidOut {
         gang.map_or_else(|| vec![id], |(members, ..)| members.clone())
     }
 
-    /// A task has ended; those that are done with it.
+    /// Notes that a task has ended, and returns those that are done with it.
     fn on_ended(&mut self, plan: &[PlannedWork], id: u32) -> Vec<u32> {
         let gang = gang_of(&plan[id as usize]).and_then(|gang| self.0.get_mut(&gang));
         let Some((members, _, left)) = gang else { return vec![id] };

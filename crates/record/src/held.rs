@@ -10,8 +10,8 @@ use rakuda_proto::journal::{AttemptEnded, Outcome};
 
 use crate::run::{Attempt, Run};
 
-/// When an attempt held its cores that began at `began_ns`, in order and apart. Journals of the
-/// first versions do not tell; then it is from its start to its end.
+/// When an attempt held its cores that began at `began_ns`, in order and apart. Journals of the first versions do not
+/// say so: then it is from its start to its end.
 pub fn of_ended(began_ns: i64, ended: &AttemptEnded) -> Vec<Held> {
     let end_ns = ended.time_ns.max(began_ns);
     let Some(offsets) = &ended.held_ns else { return vec![(began_ns, end_ns)] };

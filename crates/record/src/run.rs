@@ -1,5 +1,5 @@
-//! What a run was: its tasks with their attempts and commands, as the journal tells. Plain data,
-//! put together event by event.
+//! What a run was: its tasks with their attempts and commands, as the journal has them. Plain data, put together event
+//! by event.
 //!
 //! It draws no conclusions (critical path, statistics): other modules do.
 

@@ -416,7 +416,7 @@ fn inputs(run: &Run, task: &Task) -> BTreeSet<u32> {
     inputs
 }
 
-/// Dependents that began after the task was done. Those that were abandoned tell of it themselves.
+/// Dependents that began after the task was done. Those that were abandoned have it in their own stories.
 fn tell_dependents(run: &Run, task: &Task, happenings: &mut Vec<Happening>) {
     let number = task.defined.task;
     let dependents = run.tasks.iter().flatten().filter(|other| {

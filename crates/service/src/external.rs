@@ -77,7 +77,7 @@ fn pass(left_ns: u64, asked: &Receiver<Ask>, telling: &Telling) -> bool {
     }
 }
 
-/// One run; whether it failed. `Err`: nobody listens.
+/// Runs it once, and returns whether it failed. `Err`: nobody listens.
 fn run(
     provider: &ExternalProvider,
     program: &Program,

@@ -73,7 +73,7 @@ impl Follower {
         Ok(Self { news, wishes })
     }
 
-    /// What is heard next; never again after it was silent.
+    /// The next news. After a silence it never returns.
     pub async fn news(&mut self) -> News {
         match self.news.recv().await {
             Some(news) => news,
@@ -96,7 +96,7 @@ struct Known {
 }
 
 impl Known {
-    /// Has these providers sample, and no others; what is to be asked for then. A service that does not know one of
+    /// Has these providers sample, and no others, and returns what to ask for then. A service that does not know one of
     /// them has all sample.
     fn have_sampled(&self, mut providers: Vec<String>) -> &'static str {
         providers.sort_unstable();

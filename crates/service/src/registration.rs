@@ -1,7 +1,7 @@
-//! Tells another service of the nodes that this one knows, as long as both are there
-//! (docs/design/information.md, A service under a service).
+//! Reports the nodes that this one knows to another service, as long as both are there (docs/design/information.md, A
+//! service under a service).
 //!
-//! Frames go up one at a time over one connection, so what waits is the newest; over another one comes what is wished.
+//! Frames go up one at a time over one connection, so what waits is the newest. Wishes come over another one.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Tells what is new, or only that this service is there.
+    /// Reports what is new, or only that this service is there.
     async fn tell(
         &mut self,
         channel: &mut Channel,
@@ -214,7 +214,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    /// Loses nothing when it is not waited for to the end.
+    /// Loses nothing when it is dropped before its end.
     async fn next(&mut self) -> Result<Wish, ClientError> {
         loop {
             if let Some(end) = self.bytes.windows(2).position(|two| two == b"\n\n") {

@@ -69,7 +69,7 @@ impl Sampler {
     }
 }
 
-/// Where a thread tells what it finds, as long as somebody wants that of it.
+/// Where a thread sends what it finds, as long as that is wanted.
 pub(crate) struct Telling {
     found: mpsc::UnboundedSender<Found>,
     alive: Weak<()>,
@@ -312,7 +312,7 @@ pub(crate) fn start(
     Ok(samplers)
 }
 
-/// Has other programs provide than before. Those that are not among them any more are killed, and tell nothing from
+/// Has other programs provide than before. Those that are not among them any more are killed, and report nothing from
 /// here on, not even that; those that are others by now are started anew. The rest goes on.
 pub(crate) fn exchange(
     samplers: &mut Vec<Sampler>,

@@ -139,9 +139,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts to sample and to listen, on the runtime and local set that it is called in.
-    /// `complain` tells people what is wrong with providers.
-    /// What others tell of is in the table already.
+    /// Starts to sample and to listen, on the runtime and local set that it is called in. `complain` tells people what
+    /// is wrong with providers. What others report is in the table already.
     pub async fn start(
         config: ServiceConfig,
         mut table: Table,
@@ -226,14 +225,14 @@ impl Service {
         (self.complain)(what);
     }
 
-    /// Tells another service of all nodes from now on.
+    /// Reports all nodes to another service from now on.
     pub fn register(self: &Rc<Self>, registration: Registration) {
         let (end, ended) = oneshot::channel();
         let task = registration::serve(Rc::clone(self), registration, ended);
         self.registered.borrow_mut().push((end, tokio::task::spawn_local(task)));
     }
 
-    /// Tells those that it has registered with that it ends, as far as they listen.
+    /// Reports to those that it has registered with that it ends, as far as they listen.
     pub async fn leave(&self) {
         let all: Vec<_> = self.registered.take();
         let tasks = all.into_iter().map(|(end, task)| {
@@ -536,8 +535,7 @@ impl Service {
         let _ = tokio::time::timeout(FRESH_TIME, all).await;
     }
 
-    /// Providers of which a node that agents tell of, and that is up, has values that are older than they were to be at
-    /// that time.
+    /// Providers whose values are older than they may be at that time, on a node that agents report and that is up.
     fn older_of_others(&self, freshness: &Freshness, now: Time) -> Vec<String> {
         let Inner { table, own, sources, .. } = &*self.inner.borrow();
         let is_of_agent = |id: NodeId| Some(id) != *own && !sources.owns(id);
@@ -654,7 +652,7 @@ impl Service {
 }
 
 impl Service {
-    /// The node that a provider of that name may register for; else why not.
+    /// The node that a provider of that name may register for, or why it may not.
     fn node_for(&self, node: &str, provider: &str) -> Result<NodeId, Reply> {
         let Inner { table, sources, .. } = &*self.inner.borrow();
         let refuse = |status, message: &str| Err(Reply::error(status, message));

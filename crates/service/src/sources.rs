@@ -227,7 +227,7 @@ impl Sources {
         }
     }
 
-    /// Whether another service tells of a node, or did.
+    /// Whether another service reports a node, or did.
     pub fn owns(&self, node: NodeId) -> bool {
         self.owners.contains_key(&node)
     }
@@ -292,7 +292,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A service with nodes, and how it tells of them.
+    /// A service with nodes, and how it reports them.
     struct Below {
         table: Table,
         sender: Sender,

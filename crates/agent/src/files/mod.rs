@@ -102,7 +102,7 @@ fn found(path: &Path) -> FileAnswer {
     FileAnswer::Found { version: version_of(path), is_folder }
 }
 
-/// Renames or removes a file; whether it was there.
+/// Renames or removes a file, and returns whether it was there.
 fn change(path: &Path, to: Option<&Path>) -> Result<bool, String> {
     let done = match to {
         Some(to) => std::fs::rename(path, to),

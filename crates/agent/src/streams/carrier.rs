@@ -217,7 +217,7 @@ impl Work {
     }
 }
 
-/// A socket for processes of this host, without a file; its name.
+/// The name of a new socket for processes of this host, which is no file, and the socket.
 fn near_socket() -> std::io::Result<(String, tokio::net::UnixListener)> {
     let name = format!("rakuda-hops-{:016x}{:016x}", processes::random(), processes::random());
     let listener = UnixListener::bind_addr(&UnixAddress::from_abstract_name(&name)?)?;

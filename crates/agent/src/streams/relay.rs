@@ -409,7 +409,7 @@ impl Relay {
         }
     }
 
-    /// Waits until something can move, or somebody says something; whether bytes may move.
+    /// Waits until something can move or a word comes, and returns whether bytes may move.
     fn wait(&mut self) -> Result<bool, Trouble> {
         let mut fds = vec![PollFd::new(&*self.bell, PollFlags::IN)];
         let mut is_ready = false;
@@ -569,7 +569,7 @@ impl Through {
         }
     }
 
-    /// Lets an end of a task go on in the stream that follows; whether it does.
+    /// Lets an end of a task go on in the stream that follows, and returns whether it does.
     fn hand(&mut self, Handing { is_writer, from, to }: Handing, next: &mut Self) -> bool {
         let (from, to) = (from.1, to.1);
         if is_writer {
@@ -597,7 +597,7 @@ impl Through {
         !matches!(self.intakes[writer], Intake::Closed) && self.flow.wants(writer)
     }
 
-    /// What is waited for; true when something need not be waited for.
+    /// Adds what to wait for. `true`: something is ready already.
     fn interests<'fd>(
         &'fd self,
         number: usize,

@@ -96,7 +96,7 @@ impl Spill {
         Ok(Some(place))
     }
 
-    /// Writes a piece behind the last one; false: the file system is to keep the room that it has.
+    /// Writes a piece behind the last one. `false`: the file system is to keep the room that it has.
     fn write(&mut self, bytes: &[u8], records: u64) -> io::Result<bool> {
         let segment_bytes = LOOK_BYTES.max(self.bytes_max / SEGMENTS);
         if self.segments.back().is_none_or(|last| last.length >= segment_bytes) {
@@ -127,7 +127,7 @@ impl Spill {
         self.places.insert(reader, place);
     }
 
-    /// The next piece of a reader, into an empty buffer; its records.
+    /// Reads the next piece of a reader into an empty buffer, and returns the number of its records.
     pub fn read(&mut self, reader: usize, into: &mut Vec<u8>) -> io::Result<u64> {
         let place = self.places.get_mut(&reader).expect("it is behind");
         let holds = |segment: &&Segment| segment.begin <= *place && *place < segment.end();
@@ -152,8 +152,8 @@ impl Spill {
         Ok(records)
     }
 
-    /// Lets go of what nobody needs any more; `is_behind`: whether a reader is to have what was
-    /// kept for it. True when there is room again.
+    /// Drops what no reader needs any more. `is_behind`: whether a reader is to have what was kept for it. `true`:
+    /// there is room again.
     pub fn release(&mut self, is_behind: impl Fn(usize) -> bool) -> bool {
         self.places.retain(|reader, _| is_behind(*reader));
         let first = self.places.values().min().copied();

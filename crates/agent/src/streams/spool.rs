@@ -208,7 +208,7 @@ impl SpoolReader {
         Text(self.path.as_os_str().as_bytes().to_vec())
     }
 
-    /// Appends bytes to `into`, as far as it has room; how many, 0 at the end.
+    /// Appends bytes to `into`, as far as it has room, and returns how many: 0 at the end.
     pub fn read(&mut self, into: &mut Vec<u8>) -> io::Result<usize> {
         if self.given == self.piece.len() {
             self.next_piece().map_err(|error| named(&self.path, &error))?;

@@ -1,6 +1,6 @@
 //! What there is to see of a live run: what its hub answers, and what its journal has got since the last look.
 //!
-//! It only reads. How it is shown is the business of others.
+//! It only reads. Others show it.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -124,7 +124,7 @@ impl Feed {
         Ok(Self { follower: Follower::new(base.run_folder(name)?), failure: None })
     }
 
-    /// How things are now, of the tasks that the words fit; `chosen`: which of the failures to tell in full.
+    /// How things are now, of the tasks that the words fit; `chosen`: which of the failures to give in full.
     ///
     /// # Errors
     /// When the journal cannot be read.

@@ -1,5 +1,5 @@
-//! Tasks of a run that goes on, as its journal tells of them: those that run beyond what a hub lists, those that have
-//! ended last, and what did not run at all. All by the words that their user looks for.
+//! Tasks of a run that goes on, as its journal has them: those that run beyond what a hub lists, those that have ended
+//! last, and what did not run at all. Each list has only those that fit the words that the user looks for.
 //!
 //! It does not know how they are shown.
 

@@ -65,7 +65,7 @@ fn run_and_pass_on(
     Ok(ended)
 }
 
-/// Tells what signals come to the process group, until the other end is gone.
+/// Reports signals that come to the process group, until the other end is gone.
 fn bear_witness(told: &OwnedFd, queue: &SignalQueue) {
     loop {
         let mut waits = [PollFd::new(queue, PollFlags::IN), PollFd::new(told, PollFlags::IN)];

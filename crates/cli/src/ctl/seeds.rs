@@ -18,7 +18,7 @@ use rakuda_sim::faults::{Finish, Swarm};
 type Told = (u64, Result<Finish, String>);
 
 thread_local! {
-    /// On threads that run seeds: where to tell of the one that runs.
+    /// On threads that run seeds: where to report the one that runs.
     static RUNS: RefCell<Option<(Sender<Told>, u64)>> = const { RefCell::new(None) };
 }
 
@@ -69,8 +69,8 @@ fn run_on_this_thread(
     }
 }
 
-/// Tells of a panic, if this thread runs seeds; whether it does. Where panics unwind, the thread ends
-/// by itself. It may not stay then: the hook could not be taken off again, as test programs do.
+/// Reports a panic, if this thread runs seeds, and returns whether it does. Where panics unwind, the thread ends by
+/// itself. It may not stay then: the hook could not be taken off again, as test programs do.
 fn tell(panic: &PanicHookInfo<'_>) -> bool {
     let Some((sender, seed)) = RUNS.take() else { return false };
     let text = panic.payload().downcast_ref::<String>().map(String::as_str);

@@ -1,6 +1,6 @@
-//! What earlier runs tell a later one: how long tasks take ([`Durations`]), and what a target's
-//! last good attempt was like. It reads summaries and journals, and does not know what is decided
-//! with it.
+//! What a later run knows from earlier ones: how long tasks take ([`Durations`]), and what a
+//! target's last good attempt was like. It reads summaries and journals, and does not know what is
+//! decided with it.
 
 mod durations;
 mod last;

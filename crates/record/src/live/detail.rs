@@ -1,4 +1,4 @@
-//! All that a page tells of one task when it is asked: what it needs and what needs it, its attempts, its output.
+//! All that a page shows of one task when it is asked: what it needs and what needs it, its attempts, its output.
 
 use serde_json::{Value, json};
 

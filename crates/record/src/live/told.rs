@@ -1,7 +1,7 @@
 //! What the answer of a hub (`status`) adds to the journal of its run: how many tasks each rule has, with those that
 //! have not begun, and what has gone through streams that are open.
 //!
-//! It takes what it does not understand as not said.
+//! It ignores what it does not understand.
 
 use std::collections::BTreeMap;
 

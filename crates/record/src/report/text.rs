@@ -105,7 +105,7 @@ fn hops(out: &mut String, report: &Report, stream: &StreamSummary) {
     more(out, stream.hops.len(), ROWS.min(stream.hops.len()), "edges");
 }
 
-/// That a cycle with a stream stood still, and when.
+/// Says that a cycle with a stream stood still, and when.
 pub fn stall_words(report: &Report, stream: &StreamSummary, stall: &StreamStall) -> String {
     let names: Vec<String> = stall.tasks.iter().take(STALLED).map(|id| report.name(*id)).collect();
     let more = match stall.tasks.len() - names.len() {

@@ -12,7 +12,7 @@ use crate::summary::groups::is_rakes_own;
 /// Minimum number of places that are taken as one rule. Fewer are read one by one.
 const PLACES_MIN: usize = 10;
 
-/// A place of which nothing may have begun, as a hub tells of it.
+/// A place of which nothing may have begun, as a hub has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Awaited {
     /// `Rakefile:12`.

@@ -107,7 +107,7 @@ impl Groups {
         Self::of_live(run, &[])
     }
 
-    /// Likewise, of a run that goes on, of which a hub tells what is to come.
+    /// Likewise, of a run that goes on. Its hub has said what is to come.
     pub fn of_live(run: &Run, awaited: &[Awaited]) -> Self {
         let alike = Alike::of(run, awaited);
         let mut groups = Self { list: Vec::new(), of_task: vec![0; run.tasks.len()], alike };

@@ -1,7 +1,7 @@
 //! Tasks whose nodes were chosen by what is known of them (`needs where:`, `prefer:`): how many, of which rules, and by
 //! what.
 //!
-//! The values that a choice rested on stay in the journal: `rakudactl story` tells them.
+//! The values that a choice rested on stay in the journal; `rakudactl story` shows them.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What has become of the tasks of each rule, for people who look at a run while it goes on.
 //!
-//! Only of tasks of which the journal tells an attempt. It does not know how it is shown.
+//! Only of tasks with an attempt in the journal. It does not know how it is shown.
 
 use crate::Run;
 use crate::summary::attempt_times::AttemptTimes;

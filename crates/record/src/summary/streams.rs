@@ -271,7 +271,7 @@ impl StreamState {
     }
 }
 
-/// All streams that were opened so far, in the order of their names.
+/// All streams that have been opened, in the order of their names.
 pub fn stream_states(run: &Run) -> Vec<StreamState> {
     let mut states: BTreeMap<String, StreamState> = BTreeMap::new();
     for one in &run.streams {

@@ -1,5 +1,5 @@
-//! What is asked of the page's server, and what is answered. Whatever reads, computes or waits for the hub runs in a
-//! thread of its own.
+//! What is asked of the page's server, and what is answered. What reads, computes or waits for the hub runs in a thread
+//! of its own.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -141,7 +141,7 @@ impl Answers {
     async fn nodes(&self) -> Reply {
         let watch = self.watch.clone();
         made(move || {
-            // At the end of a run the hub is gone before the page is: no fault that a browser should tell of.
+            // At the end of a run the hub is gone before the page is: no fault that a browser should report.
             let status = watch.nodes().ok().flatten().unwrap_or_default();
             Ok(Made::good(JSON, status.to_string()))
         })

@@ -134,7 +134,7 @@ fn wanted(graph: &Shape, middle: &[f64], node: usize, down: bool) -> f64 {
     others.iter().sum::<f64>() / others.len() as f64
 }
 
-/// The picture; none of a run without rules, or with more boxes than [`NODES_MAX`].
+/// The picture. A run without rules, or with more boxes than [`NODES_MAX`], has none.
 pub fn rule_graph(report: &Report) -> Option<String> {
     let graph = RuleGraph::of(report.run);
     let rules = graph.nodes.len();
