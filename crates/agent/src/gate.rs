@@ -142,7 +142,7 @@ impl Gates {
             |source| SpawnError::Refused { program: "the gate of its round".into(), source };
         has_descriptors().map_err(refused)?;
         let round = self.round(options.round).map_err(refused)?;
-        // Of a path that is not whole the kernel sees what is there where the command runs.
+        // A relative path leads the kernel from where the command runs.
         let folder = launch.directory.as_ref().map_or(Path::new(""), |it| path_of(it));
         let executed = Executed::look_at(path_of(&launch.program), folder);
         if options.hold == GateChoice::Preload && !executed.takes_library {
@@ -329,7 +329,7 @@ impl Round {
         self.page.write_all_at(&slot, place_of(options.worker))
     }
 
-    /// What a worker sees to before it waits; where that is.
+    /// Writes what a worker sees to before it waits, and returns where that is.
     fn write_order(&self, cache: &CacheOptions) -> io::Result<u64> {
         let mut order = vec![0; ORDER_BYTES];
         for file in &cache.files {

@@ -71,7 +71,7 @@ pub struct ProviderEntry {
 }
 
 impl ExternalProvider {
-    /// Whether it tells by itself, and so cannot be asked.
+    /// Whether it reports by itself, and so cannot be asked.
     pub fn is_long_lived(&self) -> bool {
         self.limit.is_none()
     }
@@ -107,7 +107,7 @@ pub fn understood(entries: Vec<ProviderEntry>) -> Result<Vec<ExternalProvider>, 
     Ok(all)
 }
 
-/// Whether a provider that is not built in may be called so; else why not.
+/// Whether a provider that is not built in may have this name. `Err`: why not.
 pub fn check_name(name: &str) -> Result<(), &'static str> {
     if !rakuda_info::registry::is_name(name) || name.contains('(') {
         return Err("expected a name of a-z, then a-z, 0-9 and _");

@@ -1,10 +1,9 @@
 //! What this machine sees of files: looks at them, and waits until it sees them as they are known to be.
 //!
-//! Another client of a shared file system may have looked at a name before the file was there, and
-//! remembers that for a while (NFS: up to a minute; gfarm2fs: a second). So a look that matters
-//! asks the server: it demands attributes that are not remembered, and where they are not as they
-//! should be it opens the file besides, which makes NFS ask for the name, too. It knows files only;
-//! who vouched for what is the hub's business.
+//! Another client of a shared file system may have looked at a name before the file was there, and remembers that for a
+//! while (NFS: up to a minute; gfarm2fs: a second). So a look that matters asks the server: it demands attributes that
+//! are not remembered, and where they are not as they should be it opens the file besides, which makes NFS ask for the
+//! name, too. It knows files only; the hub knows where a vouched state comes from.
 
 use std::path::Path;
 use std::time::Duration;

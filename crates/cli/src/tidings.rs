@@ -20,7 +20,7 @@ pub enum Tiding {
     Front(i32),
     /// This signal has come to the guard.
     Signalled(Received),
-    /// A hub has been told where its run is.
+    /// A hub has said where its run is.
     Directory(PathBuf),
     /// All is over; how the front ended, as wait(2) gives it.
     Ended(i32),

@@ -1,5 +1,5 @@
-//! How the hub gets at the files of a node: a connection of their own, apart from control, so that
-//! bulk holds up no heartbeat.
+//! How the hub reaches the files of a node: over a connection of their own, apart from control, so
+//! that bulk holds up no heartbeat.
 //!
 //! A seam: staging wants connections, and the code that starts nodes knows how one is made. What
 //! goes over it is not known here.

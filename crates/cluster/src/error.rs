@@ -1,10 +1,10 @@
-//! Why nodes elsewhere cannot be had at all. What happens to one of them later is a report, and no error.
+//! Why a run cannot have nodes elsewhere at all. What happens to one of them later is a report, and no error.
 
 use std::io;
 
 use crate::hosts::HostFileError;
 
-/// Why nodes elsewhere cannot be had at all.
+/// Why a run cannot have nodes elsewhere at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// A setting, or two of them together, cannot be used: what was found, and what was expected.
@@ -13,7 +13,7 @@ pub enum ClusterError {
     /// The host file cannot be used.
     #[error("{}", .0.as_sentence())]
     HostFile(#[from] HostFileError),
-    /// The program that hosts are brought is this one, and cannot be read.
+    /// The program that is brought to hosts is this one, and cannot be read.
     #[error("cannot read the engine's own program: {0}")]
     Program(#[source] io::Error),
     /// The program for another machine type, which lies beside this one.

@@ -74,8 +74,8 @@ impl HostFileError {
     }
 }
 
-/// The hosts of a file, each with the leaders between here and it, outermost first: for those who
-/// only want to reach them.
+/// The hosts of a file, each with the leaders between here and it, outermost first: for callers that only want to reach
+/// them.
 pub fn hosts_to_reach(file: &Path) -> Result<Vec<(String, Vec<String>)>, ClusterError> {
     Ok(read(file)?.hosts.into_iter().map(|host| (host.name, host.leaders)).collect())
 }

@@ -20,9 +20,9 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Listens at `listen` (`HOST` or `HOST:PORT`), else at the address that this machine has on
-    /// its way to the host `towards`, else at the first one of its own name, or on its way out,
-    /// that others can use. Whoever connects needs the run's credentials.
+    /// Listens at `listen` (`HOST` or `HOST:PORT`), else at the address that this machine has on its way to the host
+    /// `towards`, else at the first one of its own name, or on its way out, that others can use. An agent that connects
+    /// needs the run's credentials.
     pub async fn open(listen: Option<&str>, towards: Option<&str>) -> Result<Self, String> {
         let address = address(listen, towards)?;
         let authority = Authority::new().map_err(|error| format!("failed to {error}"))?;

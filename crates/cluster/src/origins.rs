@@ -36,7 +36,7 @@ pub(crate) fn await_nodes(context: &Context, nodes: &Rc<Nodes>) -> Option<Rc<Sea
     Some(search)
 }
 
-/// Lets in whoever has the run's invitation.
+/// Lets in agents with the run's invitation.
 async fn invite_others(search: &Rc<Search>, towards: Option<&str>) {
     let invited = match search.listener(towards).await {
         Ok(listener) => listener.invite(),

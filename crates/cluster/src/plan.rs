@@ -228,7 +228,7 @@ impl ClusterPlan {
         })
     }
 
-    /// Whether whoever has the invitation may join.
+    /// Whether agents with the invitation may join.
     pub fn is_joinable(&self) -> bool {
         self.joinable
     }

@@ -57,7 +57,7 @@ pub trait AgentPort {
     fn path_there(&self, here: &Path) -> PathBuf {
         here.to_path_buf()
     }
-    /// How its files are got at, where they are its own.
+    /// How its files are reached, where they are its own.
     fn data(&self) -> Option<Rc<dyn DataDial>> {
         None
     }

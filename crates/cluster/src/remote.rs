@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     /// The life of the node is over, too.
     over: AtomicBool,
-    /// The node's own files can be got at.
+    /// The node's own files can be reached.
     has_data: AtomicBool,
     /// The run's directory here.
     here: PathBuf,

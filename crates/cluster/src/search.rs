@@ -110,7 +110,7 @@ impl Search {
         name
     }
 
-    /// Takes all who come as nodes of their own, until the run is over.
+    /// Takes all agents that come as nodes of their own, until the run is over.
     pub async fn welcome_all(&self, mut dial_ins: UnboundedReceiver<DialIn>) {
         loop {
             let dial_in = tokio::select! {

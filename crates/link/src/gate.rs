@@ -33,7 +33,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// The address cannot be had.
+    /// It cannot listen at the address.
     #[error("listen at {address}: {source}")]
     Listen {
         /// That was wanted.

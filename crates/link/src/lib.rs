@@ -1,7 +1,7 @@
 //! Links: what carries messages between the hub and an agent elsewhere, over any stream of bytes.
 //!
 //! [`frame`], [`session`] and [`time`] are pure: bytes and times in, bytes and messages out. [`io`] runs a session over
-//! a connection; [`hub`] and [`agent`] are its two ends. Over TCP, [`credentials`] say who may connect, [`gate`] lets
+//! a connection; [`hub`] and [`agent`] are its two ends. Over TCP, [`credentials`] say what may connect, [`gate`] lets
 //! them in, and [`tcp`] dials. Through the leader of a host group, links of many agents go over one connection:
 //! [`mux`], with [`relay`] at the head of each; the leader answers for their states and beats: [`sieve`], [`group`].
 //! Data links carry files: [`content`] says what goes over one of their channels. [`peers`] connects hosts of a run

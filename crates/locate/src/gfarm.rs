@@ -120,7 +120,7 @@ impl Gfarm {
         }
     }
 
-    /// Whether `host` hands out the first byte of `path`; or why the catalogue did not let it be asked.
+    /// Whether `host` hands out the first byte of `path`; or why the catalogue did not allow the question.
     pub fn hands_out(&self, host: &CStr, path: &CStr) -> Result<bool, String> {
         let mut file = ptr::null_mut();
         // SAFETY: the path ends in NUL; without an error there is a handle in `file`, which is closed below.

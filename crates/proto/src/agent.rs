@@ -145,7 +145,7 @@ pub enum AgentEvent {
     /// How commands are held to their bounds of memory here. Comes before the first of them is
     /// started, and again should it change.
     MemoryEnforced {
-        /// By looking at them, and why; else each is in a control group of its own.
+        /// Why a watch holds them. `None`: each is in a control group of its own.
         why_watched: Option<Text>,
     },
     /// A prepared command was started.

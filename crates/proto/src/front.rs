@@ -145,7 +145,7 @@ pub enum HubMessage {
         /// Why.
         reason: Text,
     },
-    /// Answer to `FetchFile`, `LookForFile` and `ChangeFile`: question; where the file is; why it cannot be had.
+    /// Answer to `FetchFile`, `LookForFile` and `ChangeFile`: question; where the file is; why it cannot be fetched.
     FileFetched(u32, FileAnswer, Option<Text>),
     /// Run the action: task, attempt (from 1), node, devices by resource, whether it has a lease.
     RunAction(u32, u32, Text, Option<BTreeMap<String, Vec<u32>>>, bool),
@@ -475,7 +475,8 @@ pub struct RoundDefinition {
     pub workers: u32,
     /// What they are held by.
     pub hold: GateChoice,
-    /// Each worker stays on one processor, the same in every round; where there are too few, they share them evenly.
+    /// Each worker stays on one processor, the same in every round. Where processors are too few, workers share them
+    /// evenly.
     pub pin: bool,
     /// Timeout for a worker to reach the gate after its start, ms.
     pub ready_ms: u32,
@@ -513,7 +514,7 @@ pub struct RequirementDefinition {
     pub memory_bytes: u64,
     /// Devices by resource name.
     pub resources: BTreeMap<String, u32>,
-    /// Nodes that it may use (globs); empty: all.
+    /// Nodes that it may use (globs). Empty: all.
     pub allow: Vec<String>,
     /// Nodes that it may not use (globs).
     pub deny: Vec<String>,
@@ -622,7 +623,7 @@ pub struct Settings {
     pub record: bool,
     /// What the user typed.
     pub command_line: Vec<Text>,
-    /// What starts the run again, where that is no call of rakuda: all words; empty: that it is.
+    /// All words that start the run again, where that is no call of rakuda. Empty: it is one.
     pub resume: Vec<Text>,
     /// The Rakefile, relative to `directory`.
     pub rakefile: Text,

@@ -743,7 +743,7 @@ pub struct NodeChosen {
     /// The preference, as it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefer: Option<String>,
-    /// What both rest on, by attribute, with own claims subtracted: `2.5`, `8589934592 B`, a text; empty: undefined.
+    /// What both rest on, by attribute, with own claims subtracted: `2.5`, `8589934592 B`, a text. Empty: undefined.
     pub values: std::collections::BTreeMap<String, String>,
 }
 

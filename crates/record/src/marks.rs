@@ -32,7 +32,7 @@ pub struct RunMark {
     pub path: PathBuf,
     /// Where the run's journal is, as seen from here.
     pub journal: PathBuf,
-    /// What processes of the run carry; empty: not known.
+    /// What processes of the run carry. Empty: not known.
     pub mark: String,
     /// Device and inode of the folder that the run began in. `None`: not known.
     pub folder: Option<(u64, u64)>,

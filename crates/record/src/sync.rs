@@ -188,7 +188,7 @@ impl SyncFigures {
         lags.into_iter().chain(overheads).collect()
     }
 
-    /// What two workers' times are off by at most, one against the other.
+    /// Maximum error of two workers' times, one against the other.
     pub fn clock_bound_ns(&self) -> u64 {
         self.rounds.iter().map(|round| round.ended.clock_bound_ns).max().unwrap_or(0)
     }

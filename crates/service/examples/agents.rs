@@ -355,7 +355,7 @@ fn agent(number: u32, wanted: &Wanted, token: Text) -> Rc<Agent> {
     Rc::new(agent)
 }
 
-/// One agent, from the greeting to the end of its connection; whether the hub has ended it.
+/// Serves one agent from the greeting to the end of its connection, and returns whether the hub has ended it.
 async fn serve(agent: &Rc<Agent>, connection: Connection) -> Result<bool, Failure> {
     agent.link.send(&FromAgent::Ready { directory: connection.welcome.settings.directory.clone() });
     let ending = agent.link.serve(connection, |message| agent.take(message)).await;

@@ -36,7 +36,7 @@ const ALL_SAMPLED_NOW: &str = "/v1/nodes?max_age=0";
 pub enum News {
     /// All that it knows.
     Known(Box<Table>),
-    /// It does not answer, or what it says makes no sense; why. Nothing follows.
+    /// Why it does not answer, or its answer makes no sense. Nothing follows.
     Silent(String),
 }
 

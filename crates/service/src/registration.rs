@@ -47,7 +47,7 @@ pub struct Registration {
     pub client: Client,
     /// What this one is called there; unique among those that register with it.
     pub name: String,
-    /// Between two words, at most.
+    /// Maximum time between two messages.
     pub period: Duration,
 }
 

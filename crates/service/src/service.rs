@@ -66,7 +66,7 @@ pub struct ServiceConfig {
     pub listen: SocketAddr,
     /// Its token.
     pub token_file: PathBuf,
-    /// Between two samples.
+    /// Time between two samples.
     pub period: Duration,
     /// Folders whose file systems are watched. Empty: all that keep data.
     pub watched: Vec<String>,
@@ -673,7 +673,7 @@ impl Service {
         Ok(id)
     }
 
-    /// A provider that somebody else has started says something, and registers with that.
+    /// A provider that another program has started says something, and registers with that.
     fn take(&self, node: &str, name: &str, asked: &Asked) -> Reply {
         let id = match self.node_for(node, name) {
             Ok(id) => id,

@@ -3,8 +3,8 @@
 //! hosts do, with a pair of sockets in the place of their connection. So it is written and read
 //! three times, as from one relay to another.
 //!
-//! Processor time is taken, not time: what else runs on the host does not count. Nor does TLS, nor
-//! what TCP takes beyond such a pair.
+//! It measures processor time, not time, so other processes of the host do not count. Neither does
+//! TLS, nor what TCP takes beyond such a pair.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

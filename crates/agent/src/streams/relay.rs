@@ -371,7 +371,7 @@ impl Relay {
         self.streams.retain(|stream| !stream.is_prepared);
     }
 
-    /// Hands ends on that can be; whether any was.
+    /// Hands on the ends that can be handed on, and returns whether there was one.
     fn hand_on(&mut self) -> bool {
         let before = self.handings.len();
         let streams = &mut self.streams;

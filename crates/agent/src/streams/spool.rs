@@ -159,7 +159,7 @@ impl SpoolWriter {
         Self { file, total: 0, bytes_max }
     }
 
-    /// Appends some bytes; how many.
+    /// Appends some of the bytes, and returns how many.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(PIECE_BYTES)];
         let total = self.total + piece.len() as u64;

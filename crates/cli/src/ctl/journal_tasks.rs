@@ -50,9 +50,9 @@ impl Words {
 pub struct NotRunning {
     /// Its name.
     pub name: String,
-    /// Where its last attempt ran; empty: there was none.
+    /// Where its last attempt ran. Empty: it had none.
     pub node: String,
-    /// How long that took, ns. `None`: there was none.
+    /// How long that took, ns. `None`: it had none.
     pub took_ns: Option<u64>,
     /// `done`, how it failed, `up to date`, what it waits for.
     pub how: String,

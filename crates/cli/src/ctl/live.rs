@@ -100,7 +100,7 @@ fn ask_one(folder: &Path, name: &str, question: &Value, patience: Duration) -> A
     }
 }
 
-/// The hub's line; empty when it ended meanwhile.
+/// The hub's line. Empty when it ended meanwhile.
 fn exchange(folder: &Path, name: &str, question: &Value, patience: Duration) -> io::Result<String> {
     // The address of a socket must be short, and a path need not be.
     let folder = File::open(folder)?;

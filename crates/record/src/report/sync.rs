@@ -344,7 +344,7 @@ pub struct CollectedRow {
     pub parameter: String,
     /// Which figure; `on NODE`: its total there.
     pub name: String,
-    /// Mean, smallest, largest, and the sum over the workers; empty: not known.
+    /// Mean, smallest, largest, and the sum over the workers. Empty: not known.
     pub values: [String; 4],
     /// How many rounds.
     pub rounds: String,
@@ -411,7 +411,7 @@ pub fn lag_of(round: &RoundEnded) -> String {
     }
 }
 
-/// To within what lags and overheads are true that were measured with such clocks; empty: exactly.
+/// The error of lags and overheads that were measured with such clocks, in words. Empty: they are exact.
 pub fn bound_of(clock_bound_ns: u64) -> String {
     match clock_bound_ns {
         0 => String::new(),

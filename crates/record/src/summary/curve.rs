@@ -20,7 +20,7 @@ pub struct Curve {
     pub groups: Vec<u32>,
     /// Mean processes in each bin: of each of `groups`, then of all others, when there are any.
     pub series: Vec<Vec<f64>>,
-    /// Most processes at one time.
+    /// Maximum number of processes at one time.
     pub peak: u32,
 }
 

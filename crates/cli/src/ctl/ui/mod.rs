@@ -63,7 +63,7 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// Serves until it is told to end.
+    /// Serves until a signal ends it, or its run and its pages are done.
     pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         // A page is only answered under the address at which it is asked for.
         anyhow::ensure!(

@@ -6,7 +6,7 @@
 /// Size of the letters of pictures, px.
 const SIZE: f64 = 12.0;
 
-/// How wide a text is at most, px.
+/// Maximum width of a text, px.
 pub(super) fn width(text: &str, is_bold: bool) -> f64 {
     text.chars().map(|letter| letter_width(letter, is_bold)).sum::<f64>() * SIZE
 }
