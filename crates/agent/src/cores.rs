@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rakuda_info::control_groups::{Limit, files_of};
 
-/// Where control groups say it. Version 1 has the period in a file of its own.
+/// Files in which control groups have the quota. Version 1 has the period in a file of its own.
 const LIMIT: Limit = Limit { controller: "cpu", v2: "cpu.max", v1: "cpu.cfs_quota_us" };
 const PERIOD_FILE: &str = "cpu.cfs_period_us";
 

@@ -44,18 +44,21 @@ const MAGIC: u32 = 0x3147_4b52;
 const COMMITTED: u32 = 1;
 const COLD: u32 = 1;
 const WARM: u32 = 2;
+/// Bytes of the head of a page.
 const HEAD_BYTES: usize = 64;
 /// Where in the page its workers note when they begin together.
 const GO_AT: u64 = 32;
+/// Bytes of the place of a worker in the page.
 const PLACE_BYTES: usize = 64;
 /// Where in a place its worker's gate says what kind it is of.
 const KIND_AT: u64 = 48;
 /// By call, at a gate that does not wait for the other workers, as Ruby's; 4: at one that does.
 const CALL_ALONE: u32 = 3;
+/// Bytes of an order.
 const ORDER_BYTES: usize = 48;
 /// Orders begin behind all places that there can be: the page has no bytes where nothing was written.
 const ORDERS_AT: u64 = HEAD_BYTES as u64 + PLACE_BYTES as u64 * (1 << 32);
-/// Of the number of a worker that waits.
+/// Bytes of the number of a worker that waits.
 const NUMBER_BYTES: usize = 4;
 
 /// Descriptors of a worker, high so that they are in nobody's way; the gate closes them.
@@ -142,7 +145,7 @@ impl Gates {
             |source| SpawnError::Refused { program: "the gate of its round".into(), source };
         has_descriptors().map_err(refused)?;
         let round = self.round(options.round).map_err(refused)?;
-        // A relative path leads the kernel from where the command runs.
+        // The kernel resolves a relative path from where the command runs.
         let folder = launch.directory.as_ref().map_or(Path::new(""), |it| path_of(it));
         let executed = Executed::look_at(path_of(&launch.program), folder);
         if options.hold == GateChoice::Preload && !executed.takes_library {
@@ -610,6 +613,7 @@ fn is_dynamic(file: &File, start: &[u8]) -> bool {
     const PT_DYNAMIC: u32 = 2;
     const PT_INTERP: u32 = 3;
     const DT_NEEDED: u64 = 1;
+    /// Maximum bytes of the dynamic section that are read.
     const DYNAMIC_BYTES_MAX: u64 = 1 << 16;
     let machine: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
     let short = |at: usize| u16::from_le_bytes([start[at], start[at + 1]]);

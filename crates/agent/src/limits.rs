@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that this process needs beside those of commands.
+/// Number of descriptors that this process needs beside those of commands.
 const FILES_OF_OWN: u64 = 64;
-/// Descriptors that a command takes here while it runs: itself, what it prints, and those that are
-/// open while the next one starts.
+/// Number of descriptors that a command takes here while it runs: itself, what it prints, and those that are open while
+/// the next one starts.
 const FILES_OF_COMMAND: u64 = 4;
 
 /// What commands get back.

@@ -10,7 +10,7 @@ use std::path::Path;
 use rakuda_info::control_groups::{Limit, files_of};
 use rakuda_info::meminfo;
 
-/// Where control groups say it.
+/// Files in which control groups have the limit.
 const LIMIT: Limit = Limit { controller: "memory", v2: "memory.max", v1: "memory.limit_in_bytes" };
 
 /// Usable memory in bytes. `None`: not known.

@@ -38,7 +38,7 @@ static SEARCHING: Mutex<()> = Mutex::new(());
 
 /// Maximum length of what is kept of a program's standard error, bytes: its end, in which it says why it fails.
 const ERRORS_BYTES_MAX: usize = 4096;
-/// What a pipe holds, bytes.
+/// Bytes that a pipe holds.
 const PIPE_BYTES: usize = 64 << 10;
 /// Maximum characters of its last line that are reported.
 const SAID_CHARS_MAX: usize = 200;

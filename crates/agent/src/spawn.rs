@@ -200,7 +200,7 @@ pub struct Process {
     pub is_grouped: bool,
 }
 
-/// Stack of a child until its exec; it needs a few hundred bytes.
+/// Bytes of the stack of a child until its exec, which needs a few hundred.
 const STACK_BYTES: usize = 64 << 10;
 /// Signals whose disposition this process has changed. Others stay as they were at its start, so
 /// that a run under nohup(1) has commands that survive, too.

@@ -40,8 +40,8 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// Time for which what agents say of their nodes is collected; it goes to the hub together.
 const REPORT_DELAY: Duration = Duration::from_millis(50);
-/// Beats for all agents in the time after which the hub counts as gone: one more than a link's own, which is then not
-/// needed.
+/// Number of beats for all agents in the time after which the hub counts as gone: one more than a link's own, which is
+/// then not needed.
 const BEATS_IN_SILENCE: u32 = 6;
 /// Maximum silence of an agent, in beats. One that is silent for longer is named.
 const BEATS_UNHEARD: u64 = 2;

@@ -26,7 +26,7 @@ pub const HUB_NAME: &str = "hub";
 pub const PEER_NAME: &str = "peer";
 /// Maximum bytes of credentials that are read.
 const BYTES_MAX: u64 = 64 << 10;
-/// Random bytes of a token.
+/// Number of random bytes of a token.
 const TOKEN_BYTES: usize = 16;
 
 /// Why there are no credentials.

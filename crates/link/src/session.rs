@@ -28,7 +28,7 @@ const FILL_BYTES: usize = 1 << 20;
 const ACK_DELAY_NS: u64 = 50_000_000;
 /// Bytes after which what was taken is acknowledged at once.
 const ACK_BYTES: usize = 1 << 20;
-/// Number of beats in the time of the silence limit; all but one may be lost.
+/// Number of beats that may be lost before the silence limit.
 const BEATS_IN_SILENCE: u64 = 5;
 
 /// Settings of a session.
@@ -43,10 +43,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// `WINDOW` of `docs/design/clusters.md`: what control waits behind, and what a line of 1 Gbit/s
-    /// carries in a round trip of 34 ms.
+    /// Maximum unacknowledged bytes before the sender pauses, `WINDOW` of `docs/design/clusters.md`: what control waits
+    /// behind, and what a line of 1 Gbit/s carries in a round trip of 34 ms.
     pub const WINDOW_BYTES: usize = 4 << 20;
-    /// `UNACKED` of `docs/design/clusters.md`.
+    /// Maximum unacknowledged bytes before the other side counts as gone, `UNACKED` of `docs/design/clusters.md`.
     pub const UNACKED_BYTES: usize = 256 << 20;
 
     /// With a silence in milliseconds; 0 counts as 1.

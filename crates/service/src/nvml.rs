@@ -20,7 +20,7 @@ const NAME: &str = "libnvidia-ml.so.1";
 const NUMBERS: [&str; 4] = ["gpu", "gpu_free", "gpu_memory_free", "gpu_load"];
 /// Maximum number of GPUs of a node.
 const GPUS_MAX: u32 = 64;
-/// `NVML_DEVICE_NAME_V2_BUFFER_SIZE`.
+/// Bytes of a name of a GPU: `NVML_DEVICE_NAME_V2_BUFFER_SIZE`.
 const NAME_BYTES: usize = 96;
 /// `NVML_ERROR_INSUFFICIENT_SIZE`: there is more to tell than there is room for.
 const INSUFFICIENT_SIZE: c_int = 7;

@@ -28,7 +28,7 @@ const BATCH: Duration = Duration::from_millis(50);
 const BEAT_MAX: Duration = Duration::from_secs(5);
 /// Minimum time between two messages without news.
 const BEAT_MIN: Duration = Duration::from_millis(100);
-/// Beats for which what was said holds.
+/// Number of beats for which what was said holds.
 const BEATS: u32 = 3;
 /// Minimum time for which it holds.
 const VALIDITY_MIN: Duration = Duration::from_secs(1);

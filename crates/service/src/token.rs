@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rakuda_link::private_file;
 
-/// Random bytes of a token.
+/// Number of random bytes of a token.
 const RANDOM_BYTES: usize = 32;
 /// Minimum bytes of a token: shorter ones could be guessed.
 const LENGTH_MIN: usize = 16;

@@ -14,7 +14,7 @@ use super::base_folder::BaseFolder;
 
 /// Timeout for the answer of a hub: one that takes longer hangs.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// The same for a question about the time alone, which is known nearly as well without an answer.
+/// Timeout for an answer about the time alone, which is known nearly as well without one.
 const TIME_TIME: Duration = Duration::from_secs(2);
 /// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;

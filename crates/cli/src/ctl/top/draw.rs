@@ -54,8 +54,9 @@ const HELP: [(&str, &str); 10] = [
     ("Space, Ctrl-L", "draw the screen anew"),
     ("?, h", "this help; any key closes it"),
 ];
-/// How the running tasks and the tables below them share the rest; what one of them does not need is the other's.
+/// Part of the rest that the running tasks get. What they or the tables below them do not need goes to the other.
 const TASKS_SHARE: u16 = 3;
+/// Part of the rest that these tables get.
 const TABLES_SHARE: u16 = 2;
 /// Minimum rows of that rest for which there are tables.
 const SHARED_ROWS_MIN: u16 = 5;

@@ -9,7 +9,7 @@ use crate::report::plot::drawing::{LEFT, RIGHT, WIDTH, escape};
 use crate::report::plot::round_axes::{LETTER, POINTS_MAX, axis_around_zero, foot, label, whisker};
 use crate::sync::SyncFigures;
 
-/// From one column of a node to the next, px.
+/// Distance from one column of a node to the next, px.
 const COLUMN: f64 = 8.0;
 
 /// A clock in a round, ns. Clocks that are hours apart are comparable by what is said of each less what was said of it

@@ -21,8 +21,9 @@ const WIDE_MAX: f64 = 300.0;
 const HIGH: f64 = 44.0;
 /// Gap between two boxes of a row, px.
 const GAP: f64 = 20.0;
-/// Left of the text of a rule, with its colour, and of a stream, px.
+/// Left of the text of a rule, which has its colour there, px.
 const RULE_LEFT: f64 = 18.0;
+/// Left of the text of a stream, px.
 const STREAM_LEFT: f64 = 22.0;
 /// Right of the text, px; of a stream it is as on its left.
 const RIGHT: f64 = 8.0;

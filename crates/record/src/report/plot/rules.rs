@@ -16,6 +16,7 @@ const HIGH: f64 = 30.0;
 const ROWS_MAX: usize = 60;
 /// Left of the histograms there, px.
 const LABELS: f64 = 380.0;
+/// Width of the histograms there, px.
 const WIDE: f64 = 540.0;
 
 /// The histogram of a rule for its row.
