@@ -26,7 +26,7 @@ const FOUND_LATE: [u64; 2] = [301_002_059, 301_005_917];
 const NOT_BROUGHT: [u64; 7] =
     [400_297_798, 400_484_530, 400_643_039, 400_367_095, 400_679_309, 400_060_343, 400_442_237];
 
-/// A host answered that no file told of any more, and was taken to be silent still.
+/// A host answered that no file told of any more, and was taken to be unresponsive still.
 const HAD_ANSWERED: u64 = 500_004_322;
 
 /// An input went that a command read, as those of another command of its action could not be brought.
