@@ -1,5 +1,5 @@
 //! Which files in Gfarm can be read, as the hub finds it out: rounds of questions run, names stand
-//! for numbers, and users are told.
+//! for numbers, and users get warnings.
 //!
 //! What is asked, when, and what follows for files and failures is the core's
 //! (`rakuda_core::Reachability`, docs/design/reach.md). How it is found out is

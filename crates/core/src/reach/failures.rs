@@ -158,7 +158,7 @@ impl Reachability {
         true
     }
 
-    /// The next attempt would fail in the same way, until the host answers or is not sent new files any more.
+    /// The next attempt would fail in the same way, until the host answers or no longer gets new files.
     fn defer(&mut self, now: Time, failure: Failure, out: &mut Vec<ReachEffect>) {
         if !self.failures.is_any_deferred() {
             self.again_ns = now.0 + AGAIN_NS;

@@ -118,7 +118,7 @@ pub enum ReachInput {
     },
     /// It is `due_ns`, or later.
     TimeCame,
-    /// The user wants the run to end: whose fault a failure is does not matter any more.
+    /// The user wants the run to end: whose fault a failure is no longer matters.
     StopRequested,
     /// The run is over: no answer is waited for.
     RunEnded,
@@ -217,7 +217,7 @@ enum Stage {
     Searching { lost: Vec<TaskId>, unresponsive: Vec<HostId> },
     /// What follows for failures is decided, one by one.
     Attributing,
-    /// The run is over: failures are passed on, one by one, and nothing is asked any more.
+    /// The run is over: failures are passed on, one by one, and nothing more is asked.
     Over,
 }
 
@@ -295,7 +295,7 @@ impl Reachability {
         self.failures.is_deferred(id).then(|| self.unresponsive.hosts().collect())
     }
 
-    /// Attempts that failed on a node that is lost went with it: nothing is to be found out about them any more.
+    /// Attempts that failed on a node that is lost went with it: nothing more is to be found out about them.
     pub(crate) fn take_failures_on(&mut self, node: NodeId) -> Vec<TaskId> {
         self.failures.take_on(node)
     }
@@ -380,7 +380,7 @@ impl Reachability {
     ) {
         match mem::replace(&mut self.stage, Stage::Attributing) {
             Stage::Searching { lost, unresponsive } => {
-                self.tell_lost(lost, unresponsive, view, out)
+                self.tell_lost(lost, unresponsive, view, out);
             }
             Stage::Attributing => self.attribute_next(now, view, out),
             Stage::Over => {
@@ -566,7 +566,7 @@ impl Reachability {
                 self.wanted.extend(self.unresponsive.files());
             }
             if self.wanted.is_empty() {
-                // No file tells of the unresponsive host any more: what waits for it does so for a time.
+                // No file tells of the unresponsive host now: what waits for it does so for a time.
                 self.stage = Stage::Attributing;
                 self.attribute_next(now, view, out);
             } else {
@@ -601,7 +601,7 @@ impl Reachability {
         }
     }
 
-    /// A file tells nothing of its host any more: another one of its node does, if there is one.
+    /// A file no longer tells of its host: another one of that node does, if there is one.
     fn tell_by_another<P: FilePlaces>(&mut self, id: TaskId, view: &ReachView<'_, P>) {
         if !self.unresponsive.files().any(|file| file == id) {
             return;

@@ -26,7 +26,7 @@ pub enum StagerInput<S> {
         /// All of these, on whatever nodes.
         joined: Option<JoinedSet>,
     },
-    /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
+    /// In return for `Admitted`: files that the attempt has written itself are being sent.
     OwnFilesSent {
         /// Whose.
         id: TaskId,
@@ -40,14 +40,14 @@ pub enum StagerInput<S> {
         /// The number of the attempt.
         attempt: u32,
     },
-    /// No other command of an attempt runs any more.
+    /// No other command of an attempt is running.
     ReadsNoMore {
         /// Whose.
         id: TaskId,
         /// Where it was.
         node: NodeId,
     },
-    /// A command of an attempt waits for its inputs no more: something of them cannot be brought.
+    /// A command of an attempt stops waiting for its inputs: some of them cannot be staged in.
     Refused {
         /// Whose.
         id: TaskId,
@@ -56,20 +56,20 @@ pub enum StagerInput<S> {
         /// Another command of it runs, and reads what it has read.
         reads: bool,
     },
-    /// An attempt reads nothing any more, and waits for nothing.
+    /// An attempt neither reads files nor waits for them now.
     Released {
         /// Whose.
         id: TaskId,
         /// Where it was.
         node: NodeId,
     },
-    /// A file is to come home.
-    WantedHome {
+    /// A file is to be staged out.
+    StageOutWanted {
         /// Whose.
         file: TaskId,
     },
-    /// It need not come any more.
-    UnwantedHome {
+    /// It need no longer be staged out.
+    StageOutUnwanted {
         /// Whose.
         file: TaskId,
     },
@@ -99,7 +99,7 @@ pub enum StagerInput<S> {
         /// Which.
         id: NodeId,
     },
-    /// All others have been told of the loss of a node.
+    /// All other parts know of the loss of a node.
     LossTold {
         /// Which.
         id: NodeId,
@@ -200,7 +200,7 @@ pub enum StagerEffect<S> {
         /// Which.
         transfer: u32,
     },
-    /// Remove copies, and answer `Removed`. Nothing is brought there meanwhile.
+    /// Remove copies, and answer `Removed`. Nothing is staged in there meanwhile.
     Remove {
         /// The number of the removal.
         removal: u32,
@@ -211,7 +211,7 @@ pub enum StagerEffect<S> {
         /// They counted until now: where they are is to be told.
         counted: bool,
     },
-    /// Remove nothing any more: the node is lost, and what is brought there when it is back must
+    /// Stop a removal: the node is lost, and what is staged in there when it is back must
     /// stay. Nothing is to be answered.
     StopRemoval {
         /// Which.
@@ -232,8 +232,8 @@ pub enum StagerEffect<S> {
         /// The node has what counts.
         counts: bool,
     },
-    /// A file is at home, as was wanted.
-    CameHome {
+    /// A file has arrived at home, as was wanted.
+    StagedOut {
         /// Whose.
         file: TaskId,
     },
@@ -242,13 +242,13 @@ pub enum StagerEffect<S> {
         /// Which.
         node: NodeId,
     },
-    /// A file cannot be brought: those that wait for it do so no more.
-    NotBrought {
+    /// A file cannot be moved to where it is wanted: those that wait for it do so no more.
+    NotStaged {
         /// Whose.
         file: TaskId,
         /// Where to.
         to: NodeId,
-        /// From where it could not be brought.
+        /// The sources that failed.
         from: Vec<NodeId>,
         /// The last reason.
         reason: String,

@@ -101,7 +101,7 @@ impl World {
             StagerEffect::Remove { removal, .. } => self.handle(StagerInput::Removed { removal }),
             StagerEffect::NoRoom { .. }
             | StagerEffect::Arrived { .. }
-            | StagerEffect::CameHome { .. } => {}
+            | StagerEffect::StagedOut { .. } => {}
             other => panic!("nothing calls for {other:?}"),
         }
     }

@@ -19,7 +19,7 @@ struct Begun {
     awaited: BTreeSet<TaskId>,
 }
 
-/// See the file's head.
+/// The sets that streams join, as far as their tasks have asked for room.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     begun: BTreeMap<GangId, Begun>,
@@ -79,14 +79,14 @@ impl Sets {
         }
     }
 
-    /// One has no room any more.
+    /// One no longer has room.
     pub fn has_none(&mut self, id: TaskId) {
         self.change(|set| {
             set.inside.remove(&id);
         });
     }
 
-    /// One reads nothing any more, and waits for nothing.
+    /// One neither reads nor waits.
     pub fn leaves(&mut self, id: TaskId) {
         self.change(|set| {
             set.inside.remove(&id);
