@@ -55,6 +55,14 @@ class ArchitectureTest < Minitest::Test
     assert_operator calls, :<=, 3, "the loop reads the clocks and hands on `now`; tests have times of their own"
   end
 
+  # Files of the hub that wait for something, and then take the time anew.
+  LOOPS = %w[replacement.rs serve.rs start.rs stopping.rs].freeze
+
+  def test_only_loops_of_the_hub_take_the_time_anew
+    sources = Dir[File.join(ROOT, "crates/hub/src/**/*.rs")]
+    assert_equal LOOPS, sources.select { |path| File.read(path).match?(/\.tick\(\)/) }.map { |path| File.basename(path) }.sort
+  end
+
   # What is kept stands in files that do not know who acts on it, so that each can be read by itself.
   CIRCLE_FILES_MAX = 3
 
