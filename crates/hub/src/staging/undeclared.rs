@@ -27,7 +27,7 @@ use crate::attempts::state::{PendingCommand, RunningAttempt};
 use crate::error::HubError;
 use crate::hub::Hub;
 
-/// What became of a question of the front.
+/// What came of a request of the front.
 type Outcome = Result<FileAnswer, String>;
 
 impl Hub {
