@@ -145,7 +145,7 @@ impl Hub {
         }
     }
 
-    /// An action failed. Whether it is to be found out first what it failed over.
+    /// An action failed. Whether rounds come first that find out what it failed over.
     pub(crate) fn hold_failure(&mut self, id: TaskId) -> bool {
         self.tell(Input::ActionFailed { id });
         let attempt = self.run.attempts().get(id);
@@ -159,7 +159,7 @@ impl Hub {
         self.finish_action(id, &attempt, outcome, &attempt.details.message, None);
     }
 
-    /// The catalogue says that no host that is up holds a file. Whether the core has been told so now.
+    /// The catalogue says that no host that is up holds a file. Whether that is news to the core.
     pub(crate) fn on_held_by_none(&mut self, id: TaskId) -> bool {
         let before = self.run.reach().is_lost(id);
         self.tell(Input::Reach(ReachInput::HeldByNone { id }));

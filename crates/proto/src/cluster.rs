@@ -273,7 +273,7 @@ pub enum FromAgent {
         target: Option<FileIdentity>,
         /// For each search what was found, by name in its folder.
         found: Vec<Vec<(Text, FileVersion)>>,
-        /// There are more than were told.
+        /// There are more than `found` has.
         more: bool,
         /// System calls on metadata since the answer before.
         operations: Operations,

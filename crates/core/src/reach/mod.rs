@@ -5,8 +5,8 @@
 //! asked: when an agent was lost (about files that lie there), when an action failed (about its
 //! inputs and what lies behind them; the failure waits for the answers), and about what is out of
 //! reach when a node comes or a task waits for it. One round of questions is under way at a time;
-//! what comes up meanwhile is asked in the next. The states, and what follows from answers, are
-//! told in `docs/design/reach.md`.
+//! what comes up meanwhile is asked in the next. `docs/design/reach.md` tells the states, and
+//! what follows from answers.
 //!
 //! Pure: the shell asks, and says what was answered. How that is found out, names, texts and clocks
 //! are the shell's; what is made again is the scheduler's.
@@ -74,7 +74,7 @@ pub enum ReachInput {
     },
     /// A round of questions was answered.
     Answered {
-        /// Which, as `Ask` said.
+        /// The number of the round, from `Ask`.
         round: u32,
         /// What was found out of each file.
         files: Vec<(TaskId, Reach)>,
@@ -84,7 +84,7 @@ pub enum ReachInput {
     },
     /// In a round of questions nothing could be found out.
     Unanswered {
-        /// Which, as `Ask` said.
+        /// The number of the round, from `Ask`.
         round: u32,
     },
     /// The effects up to `Continue` have been performed.
@@ -252,7 +252,7 @@ pub struct Reachability {
     absent: BTreeSet<NodeId>,
     /// Nodes whose files have all been asked about since they came.
     searched: BTreeSet<NodeId>,
-    /// It was said that nothing can be found out.
+    /// Users have had the warning that nothing can be found out.
     complained: bool,
 }
 
@@ -300,7 +300,7 @@ impl Reachability {
         self.failures.take_on(node)
     }
 
-    /// Takes in what happened, and adds what is to be done to `out`, in the order in which it is to be done.
+    /// Takes in what happened, and adds what the shell does then to `out`, in the order in which it does so.
     pub fn handle<P: FilePlaces>(
         &mut self,
         now: Time,

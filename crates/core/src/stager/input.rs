@@ -75,14 +75,14 @@ pub enum StagerInput<S> {
     },
     /// A transfer has ended.
     Moved {
-        /// Which, as `Move` said.
+        /// The number of the transfer, from `Move`.
         transfer: u32,
         /// What came of it.
         result: Result<(), MoveFailure>,
     },
     /// Copies have been removed, or cannot be.
     Removed {
-        /// Which, as `Remove` said.
+        /// The number of the removal, from `Remove`.
         removal: u32,
     },
     /// A file was made, or found, in this state, and stays there.
@@ -195,9 +195,9 @@ pub enum StagerEffect<S> {
         /// The destination.
         to: NodeId,
     },
-    /// Stop that; nothing is to be answered.
+    /// Stop a transfer; the shell answers nothing.
     Cancel {
-        /// Which.
+        /// Its number.
         transfer: u32,
     },
     /// Remove copies, and answer `Removed`. Nothing is staged in there meanwhile.
@@ -208,11 +208,11 @@ pub enum StagerEffect<S> {
         node: NodeId,
         /// Which, each in its state.
         files: Vec<(TaskId, S)>,
-        /// They counted until now: where they are is to be told.
+        /// They counted until now: the scheduler is to hear where the files are.
         counted: bool,
     },
     /// Stop a removal: the node is lost, and what is staged in there when it is back must
-    /// stay. Nothing is to be answered.
+    /// stay. The shell answers nothing.
     StopRemoval {
         /// Which.
         removal: u32,

@@ -193,7 +193,7 @@ impl<S: FileState> Ledger<S> {
         self.nodes.get_mut(&node).is_some_and(|cache| mem::take(&mut cache.has_more_room))
     }
 
-    /// Somebody who stands in line on a node is to be asked again.
+    /// The stager asks again who stands in line on a node.
     pub(super) fn note_more_room(&mut self, node: NodeId) {
         self.nodes.entry(node).or_default().has_more_room = true;
     }
@@ -251,7 +251,7 @@ impl<S: FileState> Ledger<S> {
         cache.insert(id, state, true);
     }
 
-    /// Whether a node has a file as it is to be.
+    /// Whether a node has a file in the state that counts.
     pub fn has(&self, id: TaskId, node: NodeId) -> bool {
         self.files.get(&id).is_some_and(|entry| {
             entry.stays_on.contains(&node) || self.has_copy(id, node, &entry.state)
@@ -263,7 +263,7 @@ impl<S: FileState> Ledger<S> {
         self.files.get(&id).is_some_and(|entry| entry.stays_on.contains(&node))
     }
 
-    /// Whether nodes have it as it is to be, and it does not stay on this one.
+    /// Whether nodes have it in the state that counts, and it does not stay on this one.
     pub fn is_elsewhere(&self, id: TaskId, node: NodeId) -> bool {
         !self.stays_on(id, node) && !self.nodes_with(id).is_empty()
     }
@@ -273,7 +273,7 @@ impl<S: FileState> Ledger<S> {
         copy.is_some_and(|copy| copy.is_there && copy.state == *state)
     }
 
-    /// All nodes that have a file as it is to be.
+    /// All nodes that have a file in the state that counts.
     pub fn nodes_with(&self, id: TaskId) -> Vec<NodeId> {
         let Some(entry) = self.files.get(&id) else { return Vec::new() };
         let mut nodes = entry.stays_on.clone();

@@ -125,8 +125,8 @@ impl<S: FileState> Stager<S> {
         self.ledger.forget(file, node);
     }
 
-    /// Takes in what happened, and adds what is to be done to `out`, in the order in which it is to
-    /// be done. `is_there`: which nodes can be got at; home always can.
+    /// Takes in what happened, and adds what the shell does then to `out`, in the order in which it
+    /// does so. `is_there`: which nodes can be got at; home always can.
     pub fn handle(
         &mut self,
         input: StagerInput<S>,

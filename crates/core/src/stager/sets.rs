@@ -28,7 +28,7 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Whether a task is to be let in before others are.
+    /// Whether a task is let in before others.
     pub fn is_awaited(&self, id: TaskId) -> bool {
         self.begun.values().any(|set| set.awaited.contains(&id))
     }

@@ -112,7 +112,7 @@ impl Hub {
         }
     }
 
-    /// A node has a file as it is to be.
+    /// A node has a file in the state that counts.
     fn note_place(&mut self, file: TaskId, node: NodeId) {
         let Some(staging) = &self.staging else { return };
         let Some(state) = staging.stager.ledger().state(file).cloned() else { return };

@@ -33,7 +33,7 @@ pub(crate) struct Shadow {
     pub(crate) aborted: bool,
     /// A command of it was started.
     pub(crate) started: bool,
-    /// The front was told so.
+    /// The front knows it.
     pub(super) told: bool,
     /// Where it stands in line: the lower, the sooner it has its lease.
     pub(crate) in_line: Option<i64>,
