@@ -327,10 +327,10 @@ fn file_behind_the_inputs_is_told_before_the_failure_that_lacked_it() {
 
 #[test]
 fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_being_made_again() {
-    let (mut shell, [_, mid, half, end]) = chain();
+    let (mut shell, [source, mid, half, end]) = chain();
     shell.tell(ReachInput::HeldByNone { id: mid });
     shell.now_ns += 5 * SECOND_NS;
-    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[mid, half])]);
+    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[source, mid, half])]);
     let out = shell.tell(ReachInput::MakingBegan { id: mid });
     assert_eq!(out, [ReachEffect::FreeName { id: mid }]);
     let out = shell.answer(1, &[(half, on(B))], &[]);
@@ -340,10 +340,10 @@ fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_being_m
 
 #[test]
 fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_back() {
-    let (mut shell, [_, mid, half, end]) = chain();
+    let (mut shell, [source, mid, half, end]) = chain();
     shell.tell(ReachInput::HeldByNone { id: mid });
     shell.now_ns += 5 * SECOND_NS;
-    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[mid, half])]);
+    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[source, mid, half])]);
     let out = shell.answer(1, &[(mid, on(A)), (half, on(B))], &[]);
     let found = [handed_out(mid, A), handed_out(half, B), back(&[mid])];
     assert_eq!(out[..3], found);
