@@ -1,4 +1,4 @@
-//! Answers the hub's questions about files, and about what commands have left behind, away from the
+//! Answers the hub's file probes, and probes for what commands have left behind, away from the
 //! thread that watches commands: a file system that hangs holds up no command.
 //!
 //! `Look`, `LookAround` and `AskResident` are answered in order, by one thread; each `Expect` and
@@ -20,10 +20,10 @@ use crate::seen::SeenFiles;
 use crate::visibility::{expect, seen_of, wait_until_gone};
 use crate::{operations, processes, residency, secondary, stamps, trees};
 
-/// Answers questions through a channel.
+/// Answers file probes through a channel.
 #[derive(Debug)]
 pub struct Inspector {
-    questions: Sender<(PathBuf, ToAgent)>,
+    probes: Sender<(PathBuf, ToAgent)>,
     answers: UnboundedSender<FromAgent>,
     files: Arc<Mutex<SeenFiles>>,
 }
@@ -31,31 +31,30 @@ pub struct Inspector {
 impl Inspector {
     /// One that answers to `answers`.
     pub fn new(answers: UnboundedSender<FromAgent>) -> std::io::Result<Self> {
-        let (questions, asked) = channel();
+        let (probes, asked) = channel();
         let to = answers.clone();
         let files = Arc::<Mutex<SeenFiles>>::default();
         let known = Arc::clone(&files);
         std::thread::Builder::new()
             .name("inspector".to_owned())
             .spawn(move || answer_all(&asked, &to, &known))?;
-        Ok(Self { questions, answers, files })
+        Ok(Self { probes, answers, files })
     }
 
-    /// Takes a question; relative names start at `base`. What is no such question is given back.
+    /// Takes a file probe; relative names start at `base`. Any other message is given back.
     /// Must be called inside a `tokio::task::LocalSet`.
-    pub fn ask(&self, base: &Path, question: ToAgent) -> Option<ToAgent> {
-        match question {
+    pub fn ask(&self, base: &Path, message: ToAgent) -> Option<ToAgent> {
+        match message {
             ToAgent::Look { .. } | ToAgent::LookAround { .. } | ToAgent::AskResident { .. } => {
                 // The thread ends only with this inspector.
-                let _ = self.questions.send((base.to_path_buf(), question));
+                let _ = self.probes.send((base.to_path_buf(), message));
                 None
             }
-            ToAgent::TellTime { question } => {
-                let _ =
-                    self.answers.send(FromAgent::Time { question, now_ns: stamps::moment_ns() });
+            ToAgent::TellTime { probe } => {
+                let _ = self.answers.send(FromAgent::Time { probe, now_ns: stamps::moment_ns() });
                 None
             }
-            ToAgent::Expect { question, files, gone, limit_ms } => {
+            ToAgent::Expect { probe, files, gone, limit_ms } => {
                 let (base, answers) = (base.to_path_buf(), self.answers.clone());
                 let known = Arc::clone(&self.files);
                 tokio::task::spawn_local(async move {
@@ -72,16 +71,16 @@ impl Inspector {
                     };
                     let wrong = expect(&base, &files, limit, note).await;
                     let operations = operations::take();
-                    let _ = answers.send(FromAgent::Seen { question, wrong, operations });
+                    let _ = answers.send(FromAgent::Seen { probe, wrong, operations });
                 });
                 None
             }
-            ToAgent::EndLeft { question, commands } => {
+            ToAgent::EndLeft { probe, commands } => {
                 let answers = self.answers.clone();
                 tokio::task::spawn_local(async move {
                     let ending = tokio::task::spawn_blocking(move || end_left(&commands));
                     let killed = ending.await.unwrap_or(0);
-                    let _ = answers.send(FromAgent::LeftEnded { question, killed });
+                    let _ = answers.send(FromAgent::LeftEnded { probe, killed });
                 });
                 None
             }
@@ -93,7 +92,7 @@ impl Inspector {
             | ToAgent::PutAway { .. }
             | ToAgent::Sample { .. }
             | ToAgent::SampleNow { .. }
-            | ToAgent::TellExactly { .. } => Some(question),
+            | ToAgent::TellExactly { .. } => Some(message),
         }
     }
 }
@@ -122,24 +121,24 @@ fn answer_all(
     answers: &UnboundedSender<FromAgent>,
     known: &Mutex<SeenFiles>,
 ) {
-    while let Ok((base, question)) = asked.recv() {
-        let answer = match question {
-            ToAgent::Look { question, paths } => {
+    while let Ok((base, message)) = asked.recv() {
+        let answer = match message {
+            ToAgent::Look { probe, paths } => {
                 let look = |path: &Text| look(&base.join(path.as_path()), known);
                 let files = paths.iter().map(look).collect();
-                FromAgent::Looked { question, files, operations: operations::take() }
+                FromAgent::Looked { probe, files, operations: operations::take() }
             }
-            ToAgent::LookAround { question, path, searches } => {
+            ToAgent::LookAround { probe, path, searches } => {
                 let path = base.join(path.as_path());
                 let target = look(&path, known);
                 let each = searches.iter().map(|search| secondary::find(&base, &path, search));
                 let (found, more): (Vec<_>, Vec<bool>) = each.unzip();
                 let (more, operations) = (more.contains(&true), operations::take());
-                FromAgent::LookedAround { question, target, found, more, operations }
+                FromAgent::LookedAround { probe, target, found, more, operations }
             }
-            ToAgent::AskResident { question, files } => {
+            ToAgent::AskResident { probe, files } => {
                 let files = residency::of_all(&base, &files, &mut lock(known));
-                FromAgent::Resident { question, files }
+                FromAgent::Resident { probe, files }
             }
             ToAgent::Expect { .. }
             | ToAgent::TellTime { .. }
@@ -155,7 +154,7 @@ fn answer_all(
             | ToAgent::PutAway { .. } => continue,
         };
         if answers.send(answer).is_err() {
-            // Nobody wants answers any more.
+            // Whoever wanted answers is gone.
             return;
         }
     }
@@ -171,51 +170,49 @@ mod tests {
     static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
     #[tokio::test(flavor = "current_thread")]
-    async fn questions_are_answered_in_order_and_other_messages_given_back() {
+    async fn probes_are_answered_in_order_and_other_messages_given_back() {
         let _alone = ALONE.lock().await;
         let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
         let inspector = Inspector::new(sender).unwrap();
         let base = Path::new(env!("CARGO_MANIFEST_DIR"));
         let paths = vec![Text::from("Cargo.toml".to_owned()), Text::from("none".to_owned())];
-        let look = ToAgent::Look { question: 1, paths: paths.clone() };
+        let look = ToAgent::Look { probe: 1, paths: paths.clone() };
         assert_eq!(inspector.ask(base, look), None);
         let version = FileVersion { bytes: 1, modified_ns: 1 };
         let files = paths.into_iter().map(|path| (path, version)).collect();
-        assert_eq!(inspector.ask(base, ToAgent::AskResident { question: 2, files }), None);
+        assert_eq!(inspector.ask(base, ToAgent::AskResident { probe: 2, files }), None);
         let other = ToAgent::SignalAll { signal: 0 };
         assert_eq!(inspector.ask(base, other.clone()), Some(other));
-        let Some(FromAgent::Looked { question: 1, files, operations }) = answers.recv().await
-        else {
-            panic!("expected to be told what the files are first");
+        let Some(FromAgent::Looked { probe: 1, files, operations }) = answers.recv().await else {
+            panic!("expected to hear what the files are first");
         };
         assert_eq!(files, [identity_of(&base.join("Cargo.toml")), None]);
         assert!(operations.all >= 2);
-        let Some(FromAgent::Resident { question: 2, files }) = answers.recv().await else {
-            panic!("expected to be told what is in memory second");
+        let Some(FromAgent::Resident { probe: 2, files }) = answers.recv().await else {
+            panic!("expected to hear what is in memory second");
         };
         assert_eq!(files.len(), 2);
         assert_eq!(files[1], None);
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn what_is_not_seen_in_time_is_told() {
+    async fn what_is_not_seen_in_time_is_reported() {
         let _alone = ALONE.lock().await;
         let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
         let inspector = Inspector::new(sender).unwrap();
         let name = Text::from("none".to_owned());
         let vouched = identity_of(Path::new("/")).unwrap();
         let files = vec![(name.clone(), vouched)];
-        let question =
-            ToAgent::Expect { question: 3, files, gone: Some(name.clone()), limit_ms: 0 };
+        let message = ToAgent::Expect { probe: 3, files, gone: Some(name.clone()), limit_ms: 0 };
         let local = tokio::task::LocalSet::new();
         let answer = local
             .run_until(async {
-                assert_eq!(inspector.ask(Path::new("/nonexistent"), question), None);
+                assert_eq!(inspector.ask(Path::new("/nonexistent"), message), None);
                 answers.recv().await
             })
             .await;
-        let Some(FromAgent::Seen { question: 3, wrong, operations }) = answer else {
-            panic!("expected to be told what was not seen");
+        let Some(FromAgent::Seen { probe: 3, wrong, operations }) = answer else {
+            panic!("expected to hear what was not seen");
         };
         assert_eq!(wrong, Some((name, None)));
         assert!(operations.all >= 1);

@@ -1,7 +1,7 @@
 //! An agent elsewhere: the agent of this process, served over a link to the hub.
 //!
 //! Requests come in, events go out; a thread of its own (`command_thread`) does what they ask for.
-//! When the link is lost, or this process is told to go, all commands end within the time that the
+//! When the link is lost, or this process is to end, all commands end within the time that the
 //! hub has set. It does not know how connections are made, nor what tasks are.
 
 use std::cell::Cell;
@@ -28,20 +28,21 @@ use crate::run_folder::RunFolder;
 use crate::shutdown::Shutdown;
 use crate::{clock, cores, memory, operations, orphans, processes, residency, trees};
 
-/// Captured output that goes over a link; the rest of its message is small.
+/// Maximum size of captured output that goes over a link; the rest of its message is small.
 const CAPTURED_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 20);
-/// So much of what commands do may wait for the link; a piece of output has 64 KiB.
+/// Maximum number of events of commands that wait for the link; a piece of output has 64 KiB.
 const EVENTS_MAX: usize = 32;
-/// Commands have so long between SIGTERM and SIGKILL, or less when the hub's limit says so.
+/// Maximum time between SIGTERM and SIGKILL for commands; less when the hub's limit says so.
 const GRACE_MS: u32 = 2_000;
-/// The hub has so long to take the last messages.
+/// Timeout for the hub to take the last messages.
 const BYE_LIMIT: Duration = Duration::from_secs(1);
-/// Killing takes no longer, unless a file system hangs.
+/// Timeout for killing; it takes longer only when a file system hangs.
 const KILL_LIMIT: Duration = Duration::from_millis(100);
-/// Nor does finding all that is left, on a busy machine.
+/// Timeout for finding and killing all that is left, on a busy machine.
 const KILL_ALL_LIMIT: Duration = Duration::from_secs(1);
 /// Time before the connection is tried again; each further time twice as long.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
+/// Maximum time between two tries.
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
 /// How connections to the hub are made.
@@ -183,7 +184,7 @@ pub async fn serve(
     };
     // Whoever ends the node ends its commands at the same time: that is no failure of theirs, and
     // the hub takes them as lost.
-    remote.going.tell();
+    remote.shutdown.tell();
     // The link is served on meanwhile, so that the hub learns why.
     let why = format!("{signal} was sent to it");
     let end = async {
@@ -220,8 +221,8 @@ struct Remote {
     inform: Rc<dyn Inform>,
     settings: AgentSettings,
     mark: String,
-    /// Whether this process was told to end.
-    going: Rc<Shutdown>,
+    /// Whether this process is to end.
+    shutdown: Rc<Shutdown>,
     /// Processes that belong to the agent itself, such as the run's mount: they outlive the last command.
     own: Vec<i32>,
     /// All that is below the agent is being ended, since the hub wants it.
@@ -242,14 +243,14 @@ impl Remote {
         let commands =
             CommandThread::start(folder, &settings, mark, event_sender, answer_sender).await?;
         link.send(&FromAgent::Ready { directory });
-        let going = Rc::<Shutdown>::default();
-        tokio::task::spawn_local(forward_events(events, Rc::clone(&link), Rc::clone(&going)));
+        let shutdown = Rc::<Shutdown>::default();
+        tokio::task::spawn_local(forward_events(events, Rc::clone(&link), Rc::clone(&shutdown)));
         tokio::task::spawn_local(forward_answers(answers, Rc::clone(&link)));
         let ending_all = Rc::default();
         // No command has been started yet.
         let own = trees::all_below();
         let mark = mark.to_owned();
-        Ok(Self { link, commands, inform, settings, mark, going, own, ending_all })
+        Ok(Self { link, commands, inform, settings, mark, shutdown, own, ending_all })
     }
 
     /// Connection after connection, until no more can be had.
@@ -289,7 +290,7 @@ impl Remote {
             _ => false,
         };
         if signals {
-            self.going.on_signal_of_hub();
+            self.shutdown.on_signal_of_hub();
         }
         match message {
             ToAgent::PauseOutput { paused } => self.commands.pause_output(paused),
@@ -302,12 +303,12 @@ impl Remote {
                 self.inform.sample(wanted, Rc::new(move || link.offer_state()));
             }
             ToAgent::SampleNow { only } => self.inform.sample_now(&only),
-            // It is told with the next sample: the first delta has all, and is not to come before that.
+            // It goes with the next sample: the first delta has all, and is not to come before that.
             ToAgent::TellExactly { attributes } => self.inform.tell_exactly(attributes),
             // Only whether this agent lives is asked.
-            ToAgent::Look { question, paths } if paths.is_empty() => {
+            ToAgent::Look { probe, paths } if paths.is_empty() => {
                 let (files, operations) = (Vec::new(), Operations::default());
-                self.link.send(&FromAgent::Looked { question, files, operations });
+                self.link.send(&FromAgent::Looked { probe, files, operations });
             }
             message => self.commands.take(message),
         }
@@ -397,10 +398,10 @@ pub(crate) fn environment(settings: &AgentSettings, mark: &str) -> Vec<(OsString
 async fn forward_events(
     mut events: Receiver<AgentEvent>,
     link: Rc<AgentLink>,
-    going: Rc<Shutdown>,
+    shutdown: Rc<Shutdown>,
 ) {
     while let Some(event) = events.recv().await {
-        if !going.takes_along(&event).await {
+        if !shutdown.takes_along(&event).await {
             link.send(&FromAgent::Event(sendable(event)));
         }
         if link.is_full() {

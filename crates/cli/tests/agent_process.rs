@@ -299,9 +299,9 @@ fn an_agent_runs_commands_in_the_run_s_folder_and_environment_and_answers_questi
         let start = "on its own test-runs:";
         assert!(lines[1].starts_with(start) && lines[1].len() > start.len(), "{}", lines[1]);
         let paths = vec![Text::from("made"), Text::from("none")];
-        node.link.send(&ToAgent::Look { question: 5, paths });
+        node.link.send(&ToAgent::Look { probe: 5, paths });
         let bytes = node.until(|event| match event {
-            LinkEvent::Message(FromAgent::Looked { question: 5, files, operations }) => {
+            LinkEvent::Message(FromAgent::Looked { probe: 5, files, operations }) => {
                 assert!(operations.all >= 2);
                 Some(
                     files
@@ -517,9 +517,9 @@ fn what_failed_commands_have_left_ends_and_what_others_have_left_goes_on() {
             left.push(process);
         }
         let commands = vec![CommandId(1), CommandId(3)];
-        node.link.send(&ToAgent::EndLeft { question: 7, commands });
+        node.link.send(&ToAgent::EndLeft { probe: 7, commands });
         let killed = node.until(|event| match event {
-            LinkEvent::Message(FromAgent::LeftEnded { question: 7, killed }) => Some(*killed),
+            LinkEvent::Message(FromAgent::LeftEnded { probe: 7, killed }) => Some(*killed),
             _ => None,
         });
         assert_eq!(killed.await, 1, "what has no environment is not known to be the command's");

@@ -72,7 +72,7 @@ impl Hub {
             let files = vouched.clone();
             let limit_ms = self.visible_ms();
             let probe = FileProbe::Visibility { id, number, vouched };
-            self.ask(node, probe, |question| ToAgent::Expect { question, files, gone, limit_ms });
+            self.ask(node, probe, |probe| ToAgent::Expect { probe, files, gone, limit_ms });
             // What is in memory is measured when they are seen: the node need not look at them for that, too.
             return;
         }
@@ -107,7 +107,7 @@ impl Hub {
         // What an agent elsewhere cannot tell it says itself.
         if !files.is_empty() && (node != LOCAL_NODE || self.file_probes.own_residency) {
             let probe = FileProbe::Residency { id, number, inputs: measured };
-            self.ask(node, probe, |question| ToAgent::AskResident { question, files });
+            self.ask(node, probe, |probe| ToAgent::AskResident { probe, files });
         }
     }
 
@@ -127,7 +127,7 @@ impl Hub {
             let unknown = vec![None; files.len()];
             return self.on_page_cache(node, &unknown);
         }
-        self.ask(node, FileProbe::PageCache, |question| ToAgent::AskResident { question, files });
+        self.ask(node, FileProbe::PageCache, |probe| ToAgent::AskResident { probe, files });
     }
 
     fn on_page_cache(&mut self, node: NodeId, files: &[Option<(u64, u64)>]) {
@@ -146,17 +146,17 @@ impl Hub {
         paths: Vec<Text>,
     ) {
         let probe = FileProbe::Holdings { files };
-        self.ask(node, probe, |question| ToAgent::Look { question, paths });
+        self.ask(node, probe, |probe| ToAgent::Look { probe, paths });
     }
 
     /// Asks a node for an answer, whatever it says; `on_heard_of` follows, also when it is lost.
     pub(crate) fn ask_for_life(&mut self, node: NodeId) {
         let paths = Vec::new();
-        self.ask(node, FileProbe::Life, |question| ToAgent::Look { question, paths });
+        self.ask(node, FileProbe::Life, |probe| ToAgent::Look { probe, paths });
     }
 
     /// The first command of an attempt is about to start: from now on counts what is written beside
-    /// its target, where nodes share no file system. The question goes before the command on the
+    /// its target, where nodes share no file system. The probe goes before the command on the
     /// same link, and is answered before the command is begun.
     pub(crate) fn ask_for_time(&mut self, id: TaskId) {
         let Some(attempt) = self.run.attempts().acting(id) else { return };
@@ -164,7 +164,7 @@ impl Hub {
         let is_new = attempt.details.began_there_ns.is_none() && self.files.guesses_outputs(id);
         if is_new && self.is_staged_target(id) {
             let probe = FileProbe::Time { id, number };
-            self.ask(node, probe, |question| ToAgent::TellTime { question });
+            self.ask(node, probe, |probe| ToAgent::TellTime { probe });
         }
     }
 
@@ -200,11 +200,11 @@ impl Hub {
         let path = Text(target.into_os_string().into_vec());
         let each = searches.iter().map(|search| self.search_on(node, search, since_ns));
         let asked: Vec<_> = each.collect();
-        self.ask(node, FileProbe::Target { id, searches }, |question| {
+        self.ask(node, FileProbe::Target { id, searches }, |probe| {
             if asked.is_empty() {
-                ToAgent::Look { question, paths: vec![path] }
+                ToAgent::Look { probe, paths: vec![path] }
             } else {
-                ToAgent::LookAround { question, path, searches: asked }
+                ToAgent::LookAround { probe, path, searches: asked }
             }
         });
         self.tell(Input::Inspecting { id });
@@ -225,12 +225,12 @@ impl Hub {
             return self.hold_failure(id);
         }
         let left = FileProbe::Left { id };
-        self.ask(node, left, |question| ToAgent::EndLeft { question, commands });
+        self.ask(node, left, |probe| ToAgent::EndLeft { probe, commands });
         self.tell(Input::Clearing { id });
         true
     }
 
-    /// There will be no next attempt: the node's answer, which may take long when that hangs, does not matter any more.
+    /// There will be no next attempt: the node's answer, which may take long when that hangs, no longer matters.
     pub(crate) fn forget_left(&mut self, id: TaskId) {
         let is_left =
             |probe: &FileProbe| matches!(probe, FileProbe::Left { id: left } if *left == id);
@@ -247,9 +247,9 @@ impl Hub {
     /// Takes the answer of an agent.
     pub(crate) fn on_answer(&mut self, answer: FromAgent) {
         match answer {
-            FromAgent::Looked { question, files, operations } => {
-                self.file_probes.operations += self.foreign(question, operations);
-                match self.file_probes.open.remove(&question) {
+            FromAgent::Looked { probe, files, operations } => {
+                self.file_probes.operations += self.foreign(probe, operations);
+                match self.file_probes.open.remove(&probe) {
                     Some((node, FileProbe::Target { id, searches })) => {
                         let target = files.into_iter().next().flatten();
                         let around = Around { target, ..Around::default() };
@@ -262,10 +262,10 @@ impl Hub {
                     _ => {}
                 }
             }
-            FromAgent::Seen { question, wrong, operations } => {
-                self.file_probes.operations += self.foreign(question, operations);
+            FromAgent::Seen { probe, wrong, operations } => {
+                self.file_probes.operations += self.foreign(probe, operations);
                 if let Some((node, FileProbe::Visibility { id, number, vouched })) =
-                    self.file_probes.open.remove(&question)
+                    self.file_probes.open.remove(&probe)
                 {
                     let wrong =
                         wrong.map(|(path, seen)| self.describe_unseen(node, &path, seen, &vouched));
@@ -275,26 +275,26 @@ impl Hub {
                     self.on_inputs_seen(id, number, wrong);
                 }
             }
-            FromAgent::LookedAround { question, target, found, more, operations } => {
-                self.file_probes.operations += self.foreign(question, operations);
+            FromAgent::LookedAround { probe, target, found, more, operations } => {
+                self.file_probes.operations += self.foreign(probe, operations);
                 if let Some((node, FileProbe::Target { id, searches })) =
-                    self.file_probes.open.remove(&question)
+                    self.file_probes.open.remove(&probe)
                 {
                     let around = Around { target, found, more };
                     self.on_looked_around(id, node, &searches, around);
                 }
             }
-            FromAgent::Time { question, now_ns } => {
+            FromAgent::Time { probe, now_ns } => {
                 if let Some((_, FileProbe::Time { id, number })) =
-                    self.file_probes.open.remove(&question)
+                    self.file_probes.open.remove(&probe)
                     && self.run.attempts().acting_as(id, number).is_some()
                     && let Some(details) = self.run.details_mut(id)
                 {
                     details.began_there_ns.get_or_insert(now_ns);
                 }
             }
-            FromAgent::Resident { question, files } => {
-                match self.file_probes.open.remove(&question) {
+            FromAgent::Resident { probe, files } => {
+                match self.file_probes.open.remove(&probe) {
                     Some((node, FileProbe::Residency { id, number, inputs })) => {
                         self.on_residency(id, number, node, &inputs, &files);
                     }
@@ -302,8 +302,8 @@ impl Hub {
                     _ => {}
                 }
             }
-            FromAgent::LeftEnded { question, .. } => {
-                if let Some((_, FileProbe::Left { id })) = self.file_probes.open.remove(&question) {
+            FromAgent::LeftEnded { probe, .. } => {
+                if let Some((_, FileProbe::Left { id })) = self.file_probes.open.remove(&probe) {
                     self.on_left_ended(id);
                 }
             }
@@ -342,13 +342,13 @@ impl Hub {
     }
 
     /// Calls of this process are counted where they are made.
-    fn foreign(&self, question: u32, operations: Operations) -> Operations {
-        let asked = self.file_probes.open.get(&question);
+    fn foreign(&self, probe: u32, operations: Operations) -> Operations {
+        let asked = self.file_probes.open.get(&probe);
         let foreign = asked.filter(|(node, _)| *node != LOCAL_NODE);
         foreign.map_or(Operations::default(), |_| operations)
     }
 
-    /// So long a node may take to see what another one has made.
+    /// Maximum time until a node sees what another one has made.
     pub(crate) fn visible_ms(&self) -> u32 {
         self.settings.cluster.as_ref().map_or(0, |cluster| cluster.visible_ms)
     }
@@ -374,7 +374,7 @@ impl Hub {
         ))
     }
 
-    /// No answers come from a node any more, or from any: what ended well there is looked at from here.
+    /// No more answers come from a node, or from any: the hub looks itself at what ended well there.
     pub(crate) fn answer_for(&mut self, lost: Option<NodeId>) {
         let of_lost = |node: &NodeId| lost.is_none_or(|lost| lost == *node);
         let open = std::mem::take(&mut self.file_probes.open);

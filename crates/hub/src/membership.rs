@@ -227,7 +227,7 @@ impl Hub {
         self.lose_workers(id);
         self.end_commands_of(id, &reason);
         self.lose_streams_on(id);
-        for task in self.take_comings(id) {
+        for task in self.take_staging_out(id) {
             self.note_lost_target(task, &reason);
         }
         self.on_loss_told(id);

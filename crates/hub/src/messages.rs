@@ -147,7 +147,7 @@ impl Hub {
         let caller = caller.filter(|id| !self.run.attempts().is_unwinding(*id));
         self.progress.start(self.now.time.0);
         self.note_invocation(id, tasks, caller);
-        self.want_home(tasks, caller.is_some());
+        self.request_stage_out(tasks, caller.is_some());
         self.event(Event::InvocationStarted { id, tasks, caller });
     }
 

@@ -155,7 +155,7 @@ impl Hub {
                 // One that has waited for it has its cores again.
                 self.touch_all();
                 if let Some(Output::InvocationEnded { id, failed, abandoned }) =
-                    self.hold_for_comings(ending)
+                    self.hold_for_stage_out(ending)
                 {
                     self.end_invocation(id, failed, abandoned);
                 }
@@ -173,7 +173,7 @@ impl Hub {
             self.plan_turns.push(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
         }
         self.tell_losses();
-        failed.extend(self.take_not_brought());
+        failed.extend(self.take_not_staged_out());
         self.tell(Input::InvocationOver { id });
         self.progress.note_invocation_ended(self.now.time.0);
         self.note_invocation_ended(id, &failed, &abandoned);

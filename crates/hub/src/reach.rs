@@ -1,5 +1,5 @@
 //! Which files in Gfarm can be read, as the hub finds it out: rounds of questions run, names stand
-//! for numbers, and users are told.
+//! for numbers, and users get warnings.
 //!
 //! What is asked, when, and what follows for files and failures is the core's
 //! (`rakuda_core::Reachability`, docs/design/reach.md). How it is found out is
@@ -68,7 +68,7 @@ impl Hub {
     /// Takes the answers of a round.
     pub(crate) fn on_reached(&mut self, (round, reached): RoundAnswer) {
         let input = match reached {
-            Ok(Reached { files, silent }) => {
+            Ok(Reached { files, unresponsive }) => {
                 let hosts = &mut self.reach.hosts;
                 let files = files.into_iter().map(|(id, reach)| {
                     let reach = match reach {
@@ -81,10 +81,10 @@ impl Hub {
                     (TaskId(id), reach)
                 });
                 let files = files.collect();
-                let silent = silent.into_iter();
-                let silent =
-                    silent.map(|(name, file)| (hosts.number(name), TaskId(file))).collect();
-                ReachInput::Answered { round, files, silent }
+                let unresponsive = unresponsive.into_iter();
+                let unresponsive =
+                    unresponsive.map(|(name, file)| (hosts.number(name), TaskId(file))).collect();
+                ReachInput::Answered { round, files, unresponsive }
             }
             Err(reason) => {
                 self.reach.reason = reason;
@@ -96,7 +96,7 @@ impl Hub {
 
     fn warn_of_reach(&mut self, warning: &ReachWarning) {
         let seconds = |ns: u64| ns / 1_000_000_000;
-        let hosts = |silent: &[HostId]| self.reach.hosts.list(silent);
+        let hosts = |unresponsive: &[HostId]| self.reach.hosts.list(unresponsive);
         let text = match warning {
             ReachWarning::CannotAsk => {
                 let reason = &self.reach.reason;
@@ -104,10 +104,10 @@ impl Hub {
                     "cannot find out which files in Gfarm can be read (failed to {reason}): none is made again"
                 )
             }
-            ReachWarning::OutOfReach { files, silent } => {
-                let why = match silent.as_slice() {
+            ReachWarning::OutOfReach { files, unresponsive } => {
+                let why = match unresponsive.as_slice() {
                     [] => "no host that is up has it".to_owned(),
-                    silent => format!("no answer from gfsd on {}", hosts(silent)),
+                    unresponsive => format!("no answer from gfsd on {}", hosts(unresponsive)),
                 };
                 format!(
                     "{} out of reach in Gfarm ({why}); what is needed is made again",
@@ -124,10 +124,10 @@ impl Hub {
                 self.display_name(*id),
                 seconds(*wait_ns)
             ),
-            ReachWarning::FailureDeferred { id, silent } => format!(
+            ReachWarning::FailureDeferred { id, unresponsive } => format!(
                 "{} failed while gfsd on {} does not answer: such tasks are tried again when Gfarm takes the host for gone, or it answers",
                 self.display_name(*id),
-                hosts(silent)
+                hosts(unresponsive)
             ),
         };
         self.warn(&text);
@@ -145,7 +145,7 @@ impl Hub {
         }
     }
 
-    /// An action failed. Whether it is to be found out first what it failed over.
+    /// An action failed. Whether rounds come first that find out what it failed over.
     pub(crate) fn hold_failure(&mut self, id: TaskId) -> bool {
         self.tell(Input::ActionFailed { id });
         let attempt = self.run.attempts().get(id);
@@ -159,7 +159,7 @@ impl Hub {
         self.finish_action(id, &attempt, outcome, &attempt.details.message, None);
     }
 
-    /// The catalogue says that no host that is up holds a file. Whether the core has been told so now.
+    /// The catalogue says that no host that is up holds a file. Whether that is news to the core.
     pub(crate) fn on_held_by_none(&mut self, id: TaskId) -> bool {
         let before = self.run.reach().is_lost(id);
         self.tell(Input::Reach(ReachInput::HeldByNone { id }));
@@ -167,7 +167,7 @@ impl Hub {
     }
 
     /// Hosts that a failed task waits for.
-    pub(crate) fn waits_for_silent(&self, id: TaskId) -> Option<String> {
+    pub(crate) fn waits_for_unresponsive(&self, id: TaskId) -> Option<String> {
         let hosts = self.run.reach().waits_for(id)?;
         Some(self.reach.hosts.list(&hosts))
     }

@@ -397,7 +397,7 @@ impl Hub {
     }
 
     fn add_running(&self, id: TaskId, answer: &mut Value) {
-        if let Some(hosts) = self.waits_for_silent(id) {
+        if let Some(hosts) = self.waits_for_unresponsive(id) {
             answer["waits_for_file_servers"] = hosts.into();
         }
         let Some(attempt) = self.run.attempts().acting(id) else { return };

@@ -75,7 +75,7 @@ fn messages() -> Vec<FromAgent> {
             lingers: true,
             is_outlived: false,
         }),
-        FromAgent::Resident { question: 4, files: vec![None, Some((1, 2))] },
+        FromAgent::Resident { probe: 4, files: vec![None, Some((1, 2))] },
         FromAgent::Signalled { groups: 2 },
     ]
 }
@@ -175,7 +175,7 @@ fn random_and_damaged_messages_are_refused_or_understood() {
         messages().iter().map(|message| rmp_serde::to_vec(message).unwrap()).collect();
     good.push(rmp_serde::to_vec(&hello).unwrap());
     good.push(
-        rmp_serde::to_vec(&ToAgent::Look { question: 1, paths: vec![Text::from("a")] }).unwrap(),
+        rmp_serde::to_vec(&ToAgent::Look { probe: 1, paths: vec![Text::from("a")] }).unwrap(),
     );
     let mut understood = 0;
     for seed in 0..ROUNDS {

@@ -41,7 +41,7 @@ pub struct Reached {
     pub files: Vec<(u32, Reach)>,
     /// Hosts that the catalogue names and that do not hand out what they have, each with the
     /// question whose file it was asked for.
-    pub silent: BTreeMap<Vec<u8>, u32>,
+    pub unresponsive: BTreeMap<Vec<u8>, u32>,
 }
 
 /// Finds out for each file whether it can be read; or why that cannot be found out. Must be called
@@ -59,7 +59,7 @@ pub async fn reach(files: &[HolderQuestion]) -> Result<Reached, String> {
         Ok(replicas)
     })
     .await?;
-    let mut silent = BTreeMap::new();
+    let mut unresponsive = BTreeMap::new();
     let permits = Rc::new(Semaphore::new(HOSTS_AT_A_TIME));
     let probes: Vec<_> = one_of_each(files, &replicas)
         .into_iter()
@@ -74,10 +74,10 @@ pub async fn reach(files: &[HolderQuestion]) -> Result<Reached, String> {
         .collect();
     for probe in probes {
         if let Ok((host, id, false)) = probe.await {
-            silent.insert(host, id);
+            unresponsive.insert(host, id);
         }
     }
-    Ok(sum_up(files, replicas, silent))
+    Ok(sum_up(files, replicas, unresponsive))
 }
 
 /// Each host that is named, with a file that it is to hand out.
@@ -94,17 +94,17 @@ fn one_of_each(files: &[HolderQuestion], replicas: &[Answer]) -> BTreeMap<Vec<u8
 fn sum_up(
     files: &[HolderQuestion],
     replicas: Vec<Answer>,
-    silent: BTreeMap<Vec<u8>, u32>,
+    unresponsive: BTreeMap<Vec<u8>, u32>,
 ) -> Reached {
     let reach = |named: Answer| match named {
         Err(_) => Reach::Unknown,
         Ok(mut hosts) => {
-            hosts.retain(|host| !silent.contains_key(host));
+            hosts.retain(|host| !unresponsive.contains_key(host));
             if hosts.is_empty() { Reach::Nowhere } else { Reach::Hosts(hosts) }
         }
     };
     let files = files.iter().zip(replicas).map(|((id, _), named)| (*id, reach(named))).collect();
-    Reached { files, silent }
+    Reached { files, unresponsive }
 }
 
 /// Whether `host` hands out the first byte of a file in time. What the catalogue refuses says nothing of the host.
@@ -151,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_out_of_reach_when_all_its_hosts_are_silent_and_when_it_has_none() {
-        let silent = BTreeMap::from([(b"one".to_vec(), 7)]);
-        let reached = sum_up(&files(), replicas(), silent);
+    fn a_file_is_out_of_reach_when_all_its_hosts_are_unresponsive_and_when_it_has_none() {
+        let unresponsive = BTreeMap::from([(b"one".to_vec(), 7)]);
+        let reached = sum_up(&files(), replicas(), unresponsive);
         let two = Reach::Hosts(vec![b"two".to_vec()]);
         let expected = [(7, Reach::Nowhere), (8, two), (9, Reach::Nowhere), (10, Reach::Unknown)];
         assert_eq!(reached.files, expected);

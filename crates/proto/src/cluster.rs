@@ -18,7 +18,7 @@ pub struct Hello {
     pub token: Text,
     /// Its link's session, drawn by the agent; the same when it resumes.
     pub session: u64,
-    /// The last data frame that it has taken; 0: none.
+    /// The last data frame that it has taken; 0 if there is none.
     pub received: u64,
     /// What the node has.
     pub facts: NodeFacts,
@@ -46,7 +46,7 @@ pub struct NodeFacts {
 pub struct Welcome {
     /// Name of the run.
     pub run: String,
-    /// The last data frame that the hub has taken; 0: none.
+    /// The last data frame that the hub has taken; 0 if there is none.
     pub received: u64,
     /// What the agent is to be like.
     pub settings: AgentSettings,
@@ -64,11 +64,11 @@ pub struct AgentSettings {
     pub collect_output: bool,
     /// Variables of the user that commands get (`PASS_ENV`), and those of the run itself.
     pub environment: Vec<(Text, Text)>,
-    /// Nothing from the hub for so long: it counts as gone, ms. The hub bears twice as much.
+    /// Maximum time without a word from the hub, ms; then it counts as gone. The hub bears twice as much.
     pub silence_ms: u32,
-    /// Commands live on for so long after the link was lost, ms.
+    /// Maximum time that commands live on after the link was lost, ms.
     pub orphan_ms: u32,
-    /// What `directory` is called in Gfarm, when it is to be mounted where it is not; nothing: it is there.
+    /// What `directory` is called in Gfarm, when it is to be mounted where it is not; `None` if it is there.
     pub gfarm_path: Option<Text>,
 }
 
@@ -87,8 +87,8 @@ pub enum ToAgent {
     EndAll,
     /// End what these commands have left behind, as far as it is known to be theirs; answered by `LeftEnded`.
     EndLeft {
-        /// For the answer.
-        question: u32,
+        /// The number of the probe, for the answer.
+        probe: u32,
         /// Commands that have exited.
         commands: Vec<CommandId>,
     },
@@ -97,8 +97,8 @@ pub enum ToAgent {
         /// Stop.
         paused: bool,
     },
-    /// Make these folders, before what is asked for next is begun. What cannot be made is told by
-    /// the command that needs it.
+    /// Make these folders, before what is asked for next is begun. The command that needs what
+    /// cannot be made reports it.
     MakeFolders {
         /// Relative to the run's directory, or absolute.
         paths: Vec<Text>,
@@ -112,17 +112,17 @@ pub enum ToAgent {
         /// What was there before: then the attempt has not touched it, and it stays.
         unless: Option<FileVersion>,
     },
-    /// Look at these files now; answered by `Looked`, in the order of the questions.
+    /// Look at these files now; answered by `Looked`, in the order of the probes.
     Look {
-        /// For the answer.
-        question: u32,
+        /// The number of the probe, for the answer.
+        probe: u32,
         /// Relative to the run's directory, or absolute.
         paths: Vec<Text>,
     },
-    /// Sample this node so often from now on, and tell how it is on the state lane: all at first,
-    /// then what is new.
+    /// Sample this node at this period from now on, and tell how it is on the state lane: all at
+    /// first, then what is new.
     Sample {
-        /// Between two samples, ms; 0: not any more.
+        /// Time between two samples, ms; 0 ends sampling.
         period_ms: u32,
         /// Programs that provide more.
         providers: Vec<ProviderProgram>,
@@ -136,18 +136,18 @@ pub enum ToAgent {
     },
     /// Tell these attributes as they are from now on, however little they have moved.
     TellExactly {
-        /// By name; all that are told so.
+        /// All such attributes, by name: this list takes the place of the one before.
         attributes: Vec<String>,
     },
     /// What time is it? Answered by `Time`, before what is asked for next is begun.
     TellTime {
-        /// For the answer.
-        question: u32,
+        /// The number of the probe, for the answer.
+        probe: u32,
     },
     /// Look at a target, and for what was written beside it; answered by `LookedAround`.
     LookAround {
-        /// For the answer.
-        question: u32,
+        /// The number of the probe, for the answer.
+        probe: u32,
         /// The target: relative to the run's directory, or absolute.
         path: Text,
         /// What to look for.
@@ -155,21 +155,21 @@ pub enum ToAgent {
     },
     /// What of these files is in memory; answered by `Resident`.
     AskResident {
-        /// For the answer.
-        question: u32,
+        /// The number of the probe, for the answer.
+        probe: u32,
         /// Relative to the run's directory, or absolute, and as the hub knows them: what the node
         /// has seen in that state it need not look at.
         files: Vec<(Text, FileVersion)>,
     },
     /// Wait until these files are seen as they are known to be; answered by `Seen`.
     Expect {
-        /// For the answer.
-        question: u32,
+        /// The number of the probe, for the answer.
+        probe: u32,
         /// With what their makers vouched for.
         files: Vec<(Text, FileIdentity)>,
         /// A target that another host has put away: its name is to be free here, too.
         gone: Option<Text>,
-        /// At most so long.
+        /// Timeout, ms.
         limit_ms: u32,
     },
 }
@@ -183,7 +183,7 @@ pub struct ProviderProgram {
     pub command: Vec<String>,
     /// From the beginning of a run to that of the next, ms.
     pub period_ms: u64,
-    /// Of a run, ms; nothing: it is long-lived.
+    /// Timeout for a run of it, ms; `None` if it is long-lived.
     pub limit_ms: Option<u64>,
 }
 
@@ -245,14 +245,14 @@ pub enum FromAgent {
     /// The answer to `EndLeft`.
     LeftEnded {
         /// Which.
-        question: u32,
+        probe: u32,
         /// How many processes there were.
         killed: u32,
     },
     /// The answer to `Look`.
     Looked {
         /// Which.
-        question: u32,
+        probe: u32,
         /// `None`: there is no such file.
         files: Vec<Option<FileIdentity>>,
         /// System calls on metadata since the answer before.
@@ -261,19 +261,19 @@ pub enum FromAgent {
     /// The answer to `TellTime`.
     Time {
         /// Which.
-        question: u32,
+        probe: u32,
         /// By a clock of the node that nobody sets; to be told again with `LookAround`, and compared with nothing else.
         now_ns: i64,
     },
     /// The answer to `LookAround`.
     LookedAround {
         /// Which.
-        question: u32,
+        probe: u32,
         /// The target; `None`: there is no such file.
         target: Option<FileIdentity>,
         /// For each search what was found, by name in its folder.
         found: Vec<Vec<(Text, FileVersion)>>,
-        /// There are more than were told.
+        /// There are more than `found` has.
         more: bool,
         /// System calls on metadata since the answer before.
         operations: Operations,
@@ -281,19 +281,19 @@ pub enum FromAgent {
     /// The answer to `AskResident`.
     Resident {
         /// Which.
-        question: u32,
+        probe: u32,
         /// Bytes in memory and bytes in all; `None`: not known.
         files: Vec<Option<(u64, u64)>>,
     },
     /// From the leader of a host group: the beat of all its agents. Those that are not named were heard a moment ago.
     Beats {
-        /// Of which nothing was heard for longer.
+        /// Agents that were not heard for longer.
         silent: Vec<MemberSilence>,
     },
     /// The answer to `Expect`.
     Seen {
         /// Which.
-        question: u32,
+        probe: u32,
         /// The first file that was not as it should be, and what was seen instead.
         wrong: Option<(Text, Option<FileIdentity>)>,
         /// System calls on metadata since the answer before.
@@ -301,7 +301,7 @@ pub enum FromAgent {
     },
 }
 
-/// An agent behind a leader of which nothing is heard.
+/// An agent behind a leader that is not heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberSilence {
     /// The number that the hub has given it.

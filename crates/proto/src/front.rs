@@ -198,7 +198,7 @@ pub enum HubMessage {
         /// For the exception.
         reason: Text,
     },
-    /// A target that was asked for could not be brought to this machine; its task fails, and this is why.
+    /// A target that was asked for could not be staged out; its task fails, and this is why.
     TargetNotBrought {
         /// Its number.
         task: u32,
@@ -703,9 +703,9 @@ pub struct ClusterSettings {
 pub struct StagingSettings {
     /// Maximum bytes of the copies on a node. 0: half of what is free there.
     pub cache_bytes: u64,
-    /// All targets come home, not only those that are asked for.
+    /// All targets are staged out, not only those that are asked for.
     pub all_home: bool,
-    /// Targets that come home, too: globs of names.
+    /// Targets that are staged out, too: globs of names.
     pub home: Vec<Text>,
     /// Secondary files and undeclared inputs of tasks that declare none are guessed.
     pub guess_files: bool,

@@ -157,24 +157,24 @@ impl Agent {
             ToAgent::Sample { period_ms, .. } => return self.sample(period_ms),
             ToAgent::SignalAll { .. } => FromAgent::Signalled { groups: 0 },
             ToAgent::EndAll => FromAgent::AllEnded { killed: 0 },
-            ToAgent::EndLeft { question, .. } => FromAgent::LeftEnded { question, killed: 0 },
-            ToAgent::TellTime { question } => FromAgent::Time { question, now_ns: machine_ns() },
-            ToAgent::Look { question, paths } => {
+            ToAgent::EndLeft { probe, .. } => FromAgent::LeftEnded { probe, killed: 0 },
+            ToAgent::TellTime { probe } => FromAgent::Time { probe, now_ns: machine_ns() },
+            ToAgent::Look { probe, paths } => {
                 let files = vec![None; paths.len()];
-                FromAgent::Looked { question, files, operations: no_operations }
+                FromAgent::Looked { probe, files, operations: no_operations }
             }
-            ToAgent::LookAround { question, searches, .. } => FromAgent::LookedAround {
-                question,
+            ToAgent::LookAround { probe, searches, .. } => FromAgent::LookedAround {
+                probe,
                 target: None,
                 found: vec![Vec::new(); searches.len()],
                 more: false,
                 operations: no_operations,
             },
-            ToAgent::AskResident { question, files } => {
-                FromAgent::Resident { question, files: vec![None; files.len()] }
+            ToAgent::AskResident { probe, files } => {
+                FromAgent::Resident { probe, files: vec![None; files.len()] }
             }
-            ToAgent::Expect { question, .. } => {
-                FromAgent::Seen { question, wrong: None, operations: no_operations }
+            ToAgent::Expect { probe, .. } => {
+                FromAgent::Seen { probe, wrong: None, operations: no_operations }
             }
             ToAgent::PauseOutput { .. }
             | ToAgent::MakeFolders { .. }

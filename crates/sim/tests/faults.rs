@@ -8,7 +8,7 @@ use rakuda_sim::faults::{run_seed, swarm};
 /// over what the simulator took for wrong; the next five over targets that went with a disk after
 /// the invocation had ended, while an action was unwound; the last three over an input that was
 /// made again with its gang, a file that no longer existed, and files that came back together. Over
-/// files that are brought to nodes: 156 and 211 over a node that was given up and came again, 2318,
+/// files that are staged in: 156 and 211 over a node that was given up and came again, 2318,
 /// 3256 and 4060 over tasks that waited for room with cores that others waited for, 3232, 3646 and
 /// 4745 over a last copy that was removed.
 const FAILED_BEFORE: [u64; 39] = [
@@ -21,15 +21,15 @@ const FAILED_BEFORE: [u64; 39] = [
 /// Failed as well: a file was lost to the scheduler though a node had come with it.
 const FOUND_LATE: [u64; 2] = [301_002_059, 301_005_917];
 
-/// Over files that are brought to nodes as well: the first ones over a source that failed before the file came to
+/// Over files that are staged in as well: the first ones over a source that failed before the file came to
 /// another one, one that had another state, and what came late where it was made anew; the others over a gang.
-const NOT_BROUGHT: [u64; 7] =
+const NOT_STAGED: [u64; 7] =
     [400_297_798, 400_484_530, 400_643_039, 400_367_095, 400_679_309, 400_060_343, 400_442_237];
 
-/// A host answered that no file told of any more, and was taken to be silent still.
+/// A host answered that no file told of any more, and was taken to be unresponsive still.
 const HAD_ANSWERED: u64 = 500_004_322;
 
-/// An input went that a command read, as those of another command of its action could not be brought.
+/// An input went that a command read, as those of another command of its action could not be staged in.
 const READ_BY_ANOTHER: u64 = 500_132_062;
 
 /// From here on actions invoke tasks, and leaders die.
@@ -60,7 +60,7 @@ const GIVEN_BACK: u64 = 400_605_338;
 
 #[test]
 fn seeds_finish_whatever_dies() {
-    let named = FAILED_BEFORE.into_iter().chain(FOUND_LATE).chain(NOT_BROUGHT);
+    let named = FAILED_BEFORE.into_iter().chain(FOUND_LATE).chain(NOT_STAGED);
     let swarm = swarm((1..=100).chain(named).chain([
         WANTED_LATE,
         GIVEN_BACK,

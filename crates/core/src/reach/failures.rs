@@ -26,14 +26,14 @@ pub(super) struct Failure {
     in_full: bool,
 }
 
-/// See the file's head.
+/// The failures that wait, by what they wait for.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     /// The next round is about them.
     held: Vec<Failure>,
     /// The round under way is about them, or has been; they are passed on in order.
     asked: VecDeque<Failure>,
-    /// They may be due to a host that is silent, and are passed on when that is over; each with the time since when.
+    /// They may be due to an unresponsive host, and are passed on when that answers; each with the time since when.
     deferred: Vec<(u64, Failure)>,
 }
 
@@ -91,7 +91,7 @@ impl Reachability {
             view.scheduler.inputs(id).filter(|input| view.is_kept(*input)).collect();
         let mut behind = super::files_behind(view.scheduler, id);
         behind.retain(|file| view.is_kept(*file));
-        // It may have read nothing, and have been to write to a host that is silent.
+        // It may have read nothing, and have had to write to an unresponsive host.
         let knows_any = view.places.known().next().is_some();
         if inputs.is_empty() && behind.is_empty() && !knows_any {
             return;
@@ -158,18 +158,18 @@ impl Reachability {
         true
     }
 
-    /// The next attempt would fail in the same way, until the host answers or is not sent new files any more.
+    /// The next attempt would fail in the same way, until the host answers or no longer gets new files.
     fn defer(&mut self, now: Time, failure: Failure, out: &mut Vec<ReachEffect>) {
         if !self.failures.is_any_deferred() {
             self.again_ns = now.0 + AGAIN_NS;
-            let silent = self.unresponsive.hosts().collect();
-            let warning = ReachWarning::FailureDeferred { id: failure.id, silent };
+            let unresponsive = self.unresponsive.hosts().collect();
+            let warning = ReachWarning::FailureDeferred { id: failure.id, unresponsive };
             out.push(ReachEffect::Warn(warning));
         }
         self.failures.deferred.push((now.0, failure));
     }
 
-    /// Passes the first one on that need not wait any more: the silence is over, or it has waited
+    /// Passes the first one on that need not wait any more: its host answers, or it has waited
     /// for long enough, or will not be tried again. Whether there is one.
     fn pass_deferred_on<P: FilePlaces>(
         &mut self,

@@ -5,8 +5,8 @@
 //! asked: when an agent was lost (about files that lie there), when an action failed (about its
 //! inputs and what lies behind them; the failure waits for the answers), and about what is out of
 //! reach when a node comes or a task waits for it. One round of questions is under way at a time;
-//! what comes up meanwhile is asked in the next. The states, and what follows from answers, are
-//! told in `docs/design/reach.md`.
+//! what comes up meanwhile is asked in the next. `docs/design/reach.md` tells the states, and
+//! what follows from answers.
 //!
 //! Pure: the shell asks, and says what was answered. How that is found out, names, texts and clocks
 //! are the shell's; what is made again is the scheduler's.
@@ -38,7 +38,7 @@ const SAMPLE: usize = 16;
 const AGAIN_NS: u64 = 5_000_000_000;
 /// Timeout for an input that nothing makes.
 const WAIT_NS: u64 = 60_000_000_000;
-/// After a loss all files behind the inputs of a failed action are asked about for so long; at
+/// Time after a loss in which all files behind the inputs of a failed action are asked about; at
 /// other times one of each node is.
 const TROUBLE_NS: u64 = 600_000_000_000;
 
@@ -64,7 +64,7 @@ pub enum ReachInput {
         node: NodeId,
         /// When its attempt began.
         began: Time,
-        /// It was told to end.
+        /// The scheduler had it end.
         told_to_end: bool,
     },
     /// The scheduler wants an action to end that has failed already.
@@ -74,23 +74,23 @@ pub enum ReachInput {
     },
     /// A round of questions was answered.
     Answered {
-        /// Which, as `Ask` said.
+        /// The number of the round, from `Ask`.
         round: u32,
         /// What was found out of each file.
         files: Vec<(TaskId, Reach)>,
         /// Hosts that the catalogue names and that do not hand out what they have, each with a file
         /// that it was asked for.
-        silent: BTreeMap<HostId, TaskId>,
+        unresponsive: BTreeMap<HostId, TaskId>,
     },
     /// In a round of questions nothing could be found out.
     Unanswered {
-        /// Which, as `Ask` said.
+        /// The number of the round, from `Ask`.
         round: u32,
     },
     /// The effects up to `Continue` have been performed.
     Continued,
-    /// An agent is gone, and the scheduler has been told. Whether its host's server is gone, too,
-    /// some of its files tell.
+    /// An agent is gone, and the scheduler knows it. Some of its files show whether its host's server
+    /// is gone, too.
     NodeLost {
         /// Which.
         id: NodeId,
@@ -118,7 +118,7 @@ pub enum ReachInput {
     },
     /// It is `due_ns`, or later.
     TimeCame,
-    /// The user wants the run to end: whose fault a failure is does not matter any more.
+    /// The user wants the run to end: whose fault a failure is no longer matters.
     StopRequested,
     /// The run is over: no answer is waited for.
     RunEnded,
@@ -159,8 +159,8 @@ pub enum ReachEffect {
     },
     /// Tell the scheduler.
     Event(Event<'static>),
-    /// Remove the name of a file that is out of reach, since writing to it would ask the silent
-    /// host; it is known to be nowhere.
+    /// Remove the name of a file that is out of reach, since writing to it would ask the
+    /// unresponsive host; it is known to be nowhere.
     FreeName {
         /// Whose.
         id: TaskId,
@@ -171,7 +171,7 @@ pub enum ReachEffect {
     Continue,
 }
 
-/// What users are told.
+/// What the shell tells users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReachWarning {
     /// Nothing can be found out (said once).
@@ -181,20 +181,20 @@ pub enum ReachWarning {
         /// Which.
         files: Vec<TaskId>,
         /// Hosts that do not answer.
-        silent: Vec<HostId>,
+        unresponsive: Vec<HostId>,
     },
     /// A file that nothing makes is out of reach, and waited for.
     InputAwaited {
         /// Which.
         id: TaskId,
-        /// For so long at most.
+        /// Maximum time that it is waited for.
         wait_ns: u64,
     },
     /// It was waited for in vain.
     InputGivenUp {
         /// Which.
         id: TaskId,
-        /// For so long.
+        /// Time that it was waited for.
         wait_ns: u64,
     },
     /// An action failed while hosts do not answer; it, and others that do so, wait for the end of that.
@@ -202,7 +202,7 @@ pub enum ReachWarning {
         /// Which.
         id: TaskId,
         /// Hosts that do not answer.
-        silent: Vec<HostId>,
+        unresponsive: Vec<HostId>,
     },
 }
 
@@ -214,14 +214,14 @@ enum Stage {
     /// A round of questions.
     Asking,
     /// Its answers are in: these files are out of reach since then.
-    Searching { lost: Vec<TaskId>, silent: Vec<HostId> },
+    Searching { lost: Vec<TaskId>, unresponsive: Vec<HostId> },
     /// What follows for failures is decided, one by one.
     Attributing,
-    /// The run is over: failures are passed on, one by one, and nothing is asked any more.
+    /// The run is over: failures are passed on, one by one, and nothing more is asked.
     Over,
 }
 
-/// See the file's head.
+/// Which files are out of reach, which failures wait for an answer, and the round of questions under way.
 #[derive(Debug)]
 pub struct Reachability {
     /// Files are handed out by servers of their own. If not, nothing happens here.
@@ -242,7 +242,7 @@ pub struct Reachability {
     lost: BTreeSet<TaskId>,
     /// Until when files were so that are no more: back, or made again.
     lost_until_ns: BTreeMap<TaskId, u64>,
-    /// When an agent was lost last, or a host was silent.
+    /// When an agent was lost last, or a host was unresponsive.
     trouble_ns: Option<u64>,
     /// Files that nothing makes and that tasks wait for, with the time when they are given up.
     awaited: BTreeMap<TaskId, u64>,
@@ -252,7 +252,7 @@ pub struct Reachability {
     absent: BTreeSet<NodeId>,
     /// Nodes whose files have all been asked about since they came.
     searched: BTreeSet<NodeId>,
-    /// It was said that nothing can be found out.
+    /// Users have had the warning that nothing can be found out.
     complained: bool,
 }
 
@@ -295,12 +295,12 @@ impl Reachability {
         self.failures.is_deferred(id).then(|| self.unresponsive.hosts().collect())
     }
 
-    /// Attempts that failed on a node that is lost went with it: nothing is to be found out about them any more.
+    /// Attempts that failed on a node that is lost went with it: nothing more is to be found out about them.
     pub(crate) fn take_failures_on(&mut self, node: NodeId) -> Vec<TaskId> {
         self.failures.take_on(node)
     }
 
-    /// Takes in what happened, and adds what is to be done to `out`, in the order in which it is to be done.
+    /// Takes in what happened, and adds what the shell does then to `out`, in the order in which it does so.
     pub fn handle<P: FilePlaces>(
         &mut self,
         now: Time,
@@ -324,9 +324,9 @@ impl Reachability {
                 self.failures.forget(id);
                 out.push(ReachEffect::PassOn { id });
             }
-            ReachInput::Answered { round, files, silent } => {
+            ReachInput::Answered { round, files, unresponsive } => {
                 if self.end_round(round) {
-                    self.take_answers(now, files, &silent, view, out);
+                    self.take_answers(now, files, &unresponsive, view, out);
                 }
             }
             ReachInput::Unanswered { round } => {
@@ -379,7 +379,9 @@ impl Reachability {
         out: &mut Vec<ReachEffect>,
     ) {
         match mem::replace(&mut self.stage, Stage::Attributing) {
-            Stage::Searching { lost, silent } => self.tell_lost(lost, silent, view, out),
+            Stage::Searching { lost, unresponsive } => {
+                self.tell_lost(lost, unresponsive, view, out);
+            }
             Stage::Attributing => self.attribute_next(now, view, out),
             Stage::Over => {
                 self.stage = Stage::Over;
@@ -410,7 +412,7 @@ impl Reachability {
             return;
         }
         if is_any_held {
-            // An action may have failed because it was to write to a host that is silent.
+            // An action may have failed because it had to write to an unresponsive host.
             let is_readable = |id| view.is_kept(id) && !self.is_lost(id) && !view.is_being_made(id);
             self.wanted.extend(view.one_on_each_node(SAMPLE, is_readable));
         }
@@ -428,7 +430,7 @@ impl Reachability {
         &mut self,
         now: Time,
         mut files: Vec<(TaskId, Reach)>,
-        silent: &BTreeMap<HostId, TaskId>,
+        unresponsive: &BTreeMap<HostId, TaskId>,
         view: &ReachView<'_, P>,
         out: &mut Vec<ReachEffect>,
     ) {
@@ -441,11 +443,11 @@ impl Reachability {
             Reach::Nowhere | Reach::Unknown => Vec::new(),
         };
         let answer: BTreeSet<HostId> = files.iter().flat_map(hands_out).collect();
-        self.unresponsive.note(|id| asked.contains(&id), &answer, silent, now.0);
+        self.unresponsive.note(|id| asked.contains(&id), &answer, unresponsive, now.0);
         for (id, _) in unknown {
             self.tell_by_another(*id, view);
         }
-        if !silent.is_empty() && self.unresponsive.is_young(now.0) {
+        if !unresponsive.is_empty() && self.unresponsive.is_young(now.0) {
             self.trouble_ns = Some(now.0);
         }
         files.retain(|(id, _)| !self.begun.contains(id));
@@ -466,7 +468,8 @@ impl Reachability {
             out.push(ReachEffect::Back { files: back });
         }
         if !lost.is_empty() {
-            self.stage = Stage::Searching { lost, silent: silent.keys().copied().collect() };
+            self.stage =
+                Stage::Searching { lost, unresponsive: unresponsive.keys().copied().collect() };
         }
         out.push(ReachEffect::Continue);
     }
@@ -475,7 +478,7 @@ impl Reachability {
     fn tell_lost<P: FilePlaces>(
         &mut self,
         lost: Vec<TaskId>,
-        silent: Vec<HostId>,
+        unresponsive: Vec<HostId>,
         view: &ReachView<'_, P>,
         out: &mut Vec<ReachEffect>,
     ) {
@@ -487,7 +490,7 @@ impl Reachability {
                 self.wanted.extend(files);
             }
         }
-        out.push(ReachEffect::Warn(ReachWarning::OutOfReach { files: lost.clone(), silent }));
+        out.push(ReachEffect::Warn(ReachWarning::OutOfReach { files: lost.clone(), unresponsive }));
         out.extend(lost.into_iter().map(out_of_reach));
         out.push(ReachEffect::Continue);
     }
@@ -563,7 +566,7 @@ impl Reachability {
                 self.wanted.extend(self.unresponsive.files());
             }
             if self.wanted.is_empty() {
-                // No file tells of the silent host any more: what waits for it does so for a time.
+                // No file tells of the unresponsive host now: what waits for it does so for a time.
                 self.stage = Stage::Attributing;
                 self.attribute_next(now, view, out);
             } else {
@@ -598,7 +601,7 @@ impl Reachability {
         }
     }
 
-    /// A file tells nothing of its host any more: another one of its node does, if there is one.
+    /// A file no longer tells of its host: another one of that node does, if there is one.
     fn tell_by_another<P: FilePlaces>(&mut self, id: TaskId, view: &ReachView<'_, P>) {
         if !self.unresponsive.files().any(|file| file == id) {
             return;

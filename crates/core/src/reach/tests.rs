@@ -212,10 +212,10 @@ impl Shell {
         &mut self,
         round: u32,
         files: &[(TaskId, Reach)],
-        silent: &[(HostId, TaskId)],
+        unresponsive: &[(HostId, TaskId)],
     ) -> Vec<ReachEffect> {
-        let (files, silent) = (files.to_vec(), silent.iter().copied().collect());
-        self.tell(ReachInput::Answered { round, files, silent })
+        let (files, unresponsive) = (files.to_vec(), unresponsive.iter().copied().collect());
+        self.tell(ReachInput::Answered { round, files, unresponsive })
     }
 
     fn pass(&mut self, seconds: u64) -> Vec<ReachEffect> {
@@ -240,13 +240,13 @@ fn back(files: &[TaskId]) -> ReachEffect {
     ReachEffect::Back { files: files.to_vec() }
 }
 
-fn out_of_reach(files: &[TaskId], silent: &[HostId]) -> ReachEffect {
-    let (files, silent) = (files.to_vec(), silent.to_vec());
-    ReachEffect::Warn(ReachWarning::OutOfReach { files, silent })
+fn out_of_reach(files: &[TaskId], unresponsive: &[HostId]) -> ReachEffect {
+    let (files, unresponsive) = (files.to_vec(), unresponsive.to_vec());
+    ReachEffect::Warn(ReachWarning::OutOfReach { files, unresponsive })
 }
 
-fn deferred(id: TaskId, silent: &[HostId]) -> ReachEffect {
-    ReachEffect::Warn(ReachWarning::FailureDeferred { id, silent: silent.to_vec() })
+fn deferred(id: TaskId, unresponsive: &[HostId]) -> ReachEffect {
+    ReachEffect::Warn(ReachWarning::FailureDeferred { id, unresponsive: unresponsive.to_vec() })
 }
 
 fn nowhere(id: TaskId) -> ReachEffect {
@@ -327,10 +327,10 @@ fn file_behind_the_inputs_is_told_before_the_failure_that_lacked_it() {
 
 #[test]
 fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_being_made_again() {
-    let (mut shell, [_, mid, half, end]) = chain();
+    let (mut shell, [source, mid, half, end]) = chain();
     shell.tell(ReachInput::HeldByNone { id: mid });
     shell.now_ns += 5 * SECOND_NS;
-    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[mid, half])]);
+    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[source, mid, half])]);
     let out = shell.tell(ReachInput::MakingBegan { id: mid });
     assert_eq!(out, [ReachEffect::FreeName { id: mid }]);
     let out = shell.answer(1, &[(half, on(B))], &[]);
@@ -340,10 +340,10 @@ fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_being_m
 
 #[test]
 fn file_that_was_out_of_reach_before_the_action_began_is_told_when_it_is_back() {
-    let (mut shell, [_, mid, half, end]) = chain();
+    let (mut shell, [source, mid, half, end]) = chain();
     shell.tell(ReachInput::HeldByNone { id: mid });
     shell.now_ns += 5 * SECOND_NS;
-    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[mid, half])]);
+    assert_eq!(shell.fail(end), [attribute(end), ask(1, &[source, mid, half])]);
     let out = shell.answer(1, &[(mid, on(A)), (half, on(B))], &[]);
     let found = [handed_out(mid, A), handed_out(half, B), back(&[mid])];
     assert_eq!(out[..3], found);
@@ -376,7 +376,7 @@ fn lost_file_that_no_node_can_make_is_left_out() {
 }
 
 #[test]
-fn failure_while_a_host_is_silent_waits_until_it_answers_and_does_not_count() {
+fn failure_while_a_host_is_unresponsive_waits_until_it_answers_and_does_not_count() {
     let (mut shell, [_, mid, half, end]) = chain();
     shell.fail(end);
     // Another host hands it out: nothing is out of reach.
@@ -400,15 +400,15 @@ fn task_is_uncharged_three_times_at_most() {
     let (mut shell, [_, mid, half, end]) = chain();
     let mut round = 0;
     for time in 0..4 {
-        // Each silence is one of its own, and over when the host answers.
-        let silent = [(A, mid)];
+        // Each time counts by itself, and is over when the host answers.
+        let unresponsive = [(A, mid)];
         shell.fail(end);
         round += 1;
-        let out = shell.answer(round, &[(mid, on(B)), (half, on(B))], &silent);
+        let out = shell.answer(round, &[(mid, on(B)), (half, on(B))], &unresponsive);
         if time == 0 {
             // It was not asked in full.
             round += 1;
-            shell.answer(round, &[(mid, on(B)), (half, on(B))], &silent);
+            shell.answer(round, &[(mid, on(B)), (half, on(B))], &unresponsive);
         } else if time == 3 {
             assert_eq!(out.last(), Some(&pass_on(end)));
             break;
@@ -424,30 +424,30 @@ fn task_is_uncharged_three_times_at_most() {
 }
 
 #[test]
-fn host_that_is_silent_for_200_seconds_uncharges_once_more_and_then_never() {
+fn host_that_is_unresponsive_for_200_seconds_uncharges_once_more_and_then_never() {
     let (mut shell, [_, mid, half, end]) = chain();
-    let silent = [(A, mid)];
+    let unresponsive = [(A, mid)];
     shell.fail(end);
-    shell.answer(1, &[(mid, on(B)), (half, on(B))], &silent);
-    shell.answer(2, &[(mid, on(B)), (half, on(B))], &silent);
+    shell.answer(1, &[(mid, on(B)), (half, on(B))], &unresponsive);
+    shell.answer(2, &[(mid, on(B)), (half, on(B))], &unresponsive);
     let mut round = 2;
     for _ in 0..39 {
         shell.pass(5);
         round += 1;
-        assert_eq!(shell.answer(round, &[(mid, on(B))], &silent).len(), 1);
+        assert_eq!(shell.answer(round, &[(mid, on(B))], &unresponsive).len(), 1);
     }
     shell.pass(5);
-    let out = shell.answer(round + 1, &[(mid, on(B))], &silent);
+    let out = shell.answer(round + 1, &[(mid, on(B))], &unresponsive);
     assert_eq!(out[1..], [uncharged(end), pass_on(end)]);
     shell.now_ns += 10 * SECOND_NS;
     shell.fail(end);
-    let out = shell.answer(round + 2, &[(mid, on(B)), (half, on(B))], &silent);
+    let out = shell.answer(round + 2, &[(mid, on(B)), (half, on(B))], &unresponsive);
     assert_eq!(out.last(), Some(&pass_on(end)));
     assert_eq!(shell.failed, [(end, true), (end, false)]);
 }
 
 #[test]
-fn failure_that_comes_after_a_silence_it_ran_in_does_not_count() {
+fn failure_does_not_count_that_comes_after_a_host_was_unresponsive_while_it_ran() {
     let (mut shell, [_, mid, half, end]) = chain();
     shell.tell(ReachInput::NodeLost { id: NodeId(0) });
     shell.answer(1, &[(mid, on(A))], &[]);
@@ -559,7 +559,7 @@ fn what_is_being_made_again_tells_nothing_of_a_lost_node_and_another_file_does()
 }
 
 #[test]
-fn silent_host_is_found_though_its_first_file_is_being_made_again() {
+fn unresponsive_host_is_found_though_its_first_file_is_being_made_again() {
     let (mut shell, files) = made_again_in_part();
     let failed = files[1];
     shell.tell(ReachInput::MakingBegan { id: failed });
@@ -725,8 +725,7 @@ fn files_that_are_back_are_told_together_when_all_have_been_noted() {
 }
 
 #[test]
-fn catalogue_that_does_not_know_a_file_says_nothing_of_a_silent_host_and_another_file_is_asked_about()
- {
+fn catalogue_without_a_file_says_nothing_of_an_unresponsive_host_and_another_file_is_asked_about() {
     let (mut shell, [_, mid, half, end]) = chain();
     shell.known.0.insert(half, NodeId(0));
     shell.fail(end);
@@ -739,7 +738,7 @@ fn catalogue_that_does_not_know_a_file_says_nothing_of_a_silent_host_and_another
     shell.known.0.insert(mid, NodeId(0));
     assert_eq!(shell.pass(5), [ask(3, &[mid])]);
     assert_eq!(shell.answer(3, &[(mid, Reach::Unknown)], &[]), []);
-    assert_eq!(shell.part.waits_for(end), Some(vec![A]), "it may be silent still");
+    assert_eq!(shell.part.waits_for(end), Some(vec![A]), "it may be unresponsive still");
     assert_eq!(shell.pass(5), [ask(4, &[half])]);
     let out = shell.answer(4, &[(half, on(A))], &[]);
     assert_eq!(out, [handed_out(half, A), uncharged(end), pass_on(end)]);
@@ -868,9 +867,9 @@ fn random_lives_keep_the_rules() {
                 3 | 4 if open => {
                     open = false;
                     let answers: Vec<_> = files.iter().map(|id| (*id, reach(below(6)))).collect();
-                    let silent = [(A, file)];
-                    let silent = &silent[..below(2) as usize];
-                    shell.answer(round, &answers, silent)
+                    let unresponsive = [(A, file)];
+                    let unresponsive = &unresponsive[..below(2) as usize];
+                    shell.answer(round, &answers, unresponsive)
                 }
                 5 if open => {
                     open = false;

@@ -7,23 +7,23 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{HostId, TaskId};
 
-/// A catalogue takes a silent host for gone after 180 s, unless its keeper says otherwise; who is
-/// silent for longer uncharges nothing any more.
+/// Maximum time for which a host may be unresponsive and failures over it are uncharged. By default
+/// a catalogue takes such a host for gone after 180 s.
 pub(super) const UNCHARGED_NS: u64 = 200_000_000_000;
-/// A task is uncharged so often.
+/// Maximum number of failures of a task that are uncharged.
 const UNCHARGED_MAX: u32 = 3;
 
-/// A host that is silent.
+/// An unresponsive host.
 #[derive(Debug)]
 struct UnresponsiveHost {
-    /// The file that it did not hand out; none: that one was made again, elsewhere.
+    /// The file that it did not hand out; `None` once that one was made again, elsewhere.
     file: Option<TaskId>,
     /// Since when, and when it was found to be so last; by the monotonic clock.
     since_ns: u64,
     seen_ns: u64,
 }
 
-/// See the file's head.
+/// The unresponsive hosts, and how often tasks were uncharged over them.
 #[derive(Debug, Default)]
 pub(super) struct Unresponsive {
     hosts: BTreeMap<HostId, UnresponsiveHost>,
@@ -37,17 +37,17 @@ impl Unresponsive {
         &mut self,
         asked: impl Fn(TaskId) -> bool,
         answer: &BTreeSet<HostId>,
-        silent: &BTreeMap<HostId, TaskId>,
+        unresponsive: &BTreeMap<HostId, TaskId>,
         now_ns: u64,
     ) {
         self.hosts.retain(|host, known| {
-            let may_be_silent = match known.file {
+            let may_be_unresponsive = match known.file {
                 Some(file) => !asked(file),
                 None => now_ns.saturating_sub(known.since_ns) < UNCHARGED_NS,
             };
-            silent.contains_key(host) || may_be_silent && !answer.contains(host)
+            unresponsive.contains_key(host) || may_be_unresponsive && !answer.contains(host)
         });
-        for (host, file) in silent {
+        for (host, file) in unresponsive {
             let (file, since_ns) = (Some(*file), now_ns);
             let new = || UnresponsiveHost { file, since_ns, seen_ns: now_ns };
             let known = self.hosts.entry(*host).or_insert_with(new);
@@ -66,7 +66,7 @@ impl Unresponsive {
         known.for_each(|known| known.file = other);
     }
 
-    /// Whether what fails now may have failed since a host is silent.
+    /// Whether what fails now may have failed over an unresponsive host.
     pub fn is_young(&self, now_ns: u64) -> bool {
         let is_young =
             |known: &UnresponsiveHost| now_ns.saturating_sub(known.since_ns) < UNCHARGED_NS;
@@ -83,12 +83,12 @@ impl Unresponsive {
         *self.uncharged.entry(id).or_insert(0) += 1;
     }
 
-    /// Files by which it shows whether the hosts still are silent, and still are taken for up.
+    /// Files that show whether the hosts still are unresponsive, and still taken for up.
     pub fn files(&self) -> impl Iterator<Item = TaskId> {
         self.hosts.values().filter_map(|known| known.file)
     }
 
-    /// All that are silent, as far as is known.
+    /// All hosts that are known to be unresponsive.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> {
         self.hosts.keys().copied()
     }
@@ -106,74 +106,74 @@ mod tests {
 
     const NONE: BTreeSet<HostId> = BTreeSet::new();
 
-    fn silent(hosts: &[(HostId, TaskId)]) -> BTreeMap<HostId, TaskId> {
+    fn unresponsive(hosts: &[(HostId, TaskId)]) -> BTreeMap<HostId, TaskId> {
         hosts.iter().copied().collect()
     }
 
     #[test]
-    fn a_host_is_silent_until_it_answers_for_its_file_or_is_not_named_for_it_any_more() {
-        let mut silence = Unresponsive::default();
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 10);
-        silence.note(|file| file != ONE, &NONE, &silent(&[]), 30);
-        assert!(silence.is_young(40), "nobody asked it");
-        assert_eq!(silence.files().collect::<Vec<_>>(), [ONE]);
-        silence.note(|_| true, &NONE, &silent(&[]), 50);
-        assert!(!silence.is_young(60));
+    fn a_host_is_unresponsive_until_it_answers_for_its_file_or_is_not_named_for_it_any_more() {
+        let mut known = Unresponsive::default();
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), 10);
+        known.note(|file| file != ONE, &NONE, &unresponsive(&[]), 30);
+        assert!(known.is_young(40), "nobody asked it");
+        assert_eq!(known.files().collect::<Vec<_>>(), [ONE]);
+        known.note(|_| true, &NONE, &unresponsive(&[]), 50);
+        assert!(!known.is_young(60));
     }
 
     #[test]
     fn a_file_that_is_made_again_tells_nothing_of_its_host_any_more() {
-        let mut silence = Unresponsive::default();
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
-        silence.replace_file(ONE, Some(TWO));
-        silence.note(|file| file == ONE, &NONE, &silent(&[]), 10);
-        assert!(silence.is_young(10));
-        silence.replace_file(TWO, None);
-        silence.note(|_| true, &NONE, &silent(&[]), 20);
-        assert!(silence.is_young(20));
-        silence.note(|_| true, &NONE, &silent(&[]), UNCHARGED_NS);
-        assert_eq!(silence.hosts.len(), 0, "it is not kept for ever");
+        let mut known = Unresponsive::default();
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), 0);
+        known.replace_file(ONE, Some(TWO));
+        known.note(|file| file == ONE, &NONE, &unresponsive(&[]), 10);
+        assert!(known.is_young(10));
+        known.replace_file(TWO, None);
+        known.note(|_| true, &NONE, &unresponsive(&[]), 20);
+        assert!(known.is_young(20));
+        known.note(|_| true, &NONE, &unresponsive(&[]), UNCHARGED_NS);
+        assert_eq!(known.hosts.len(), 0, "it is not kept for ever");
     }
 
     #[test]
     fn a_host_that_hands_out_any_file_and_keeps_none_back_answers() {
-        let mut silence = Unresponsive::default();
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
-        silence.replace_file(ONE, None);
-        silence.note(|_| true, &[A].into(), &silent(&[(A, TWO)]), 10);
-        assert!(silence.is_young(10), "not all that it has");
-        silence.replace_file(TWO, None);
-        silence.note(|_| true, &[A].into(), &silent(&[]), 20);
-        assert!(!silence.is_young(20));
+        let mut known = Unresponsive::default();
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), 0);
+        known.replace_file(ONE, None);
+        known.note(|_| true, &[A].into(), &unresponsive(&[(A, TWO)]), 10);
+        assert!(known.is_young(10), "not all that it has");
+        known.replace_file(TWO, None);
+        known.note(|_| true, &[A].into(), &unresponsive(&[]), 20);
+        assert!(!known.is_young(20));
     }
 
     #[test]
-    fn a_host_of_which_no_file_told_is_silent_since_it_is_found_to_be_so_again() {
-        let mut silence = Unresponsive::default();
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
-        silence.replace_file(ONE, None);
-        silence.note(|_| true, &NONE, &silent(&[(A, TWO)]), UNCHARGED_NS - 1);
-        assert!(silence.is_young(UNCHARGED_NS), "it may have answered meanwhile");
-        silence.note(|_| true, &NONE, &silent(&[(A, TWO)]), UNCHARGED_NS);
-        assert!(!silence.is_young(2 * UNCHARGED_NS - 1));
+    fn a_host_of_which_no_file_told_is_unresponsive_since_it_is_found_to_be_so_again() {
+        let mut known = Unresponsive::default();
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), 0);
+        known.replace_file(ONE, None);
+        known.note(|_| true, &NONE, &unresponsive(&[(A, TWO)]), UNCHARGED_NS - 1);
+        assert!(known.is_young(UNCHARGED_NS), "it may have answered meanwhile");
+        known.note(|_| true, &NONE, &unresponsive(&[(A, TWO)]), UNCHARGED_NS);
+        assert!(!known.is_young(2 * UNCHARGED_NS - 1));
     }
 
     #[test]
-    fn a_task_is_uncharged_three_times_and_an_old_silence_uncharges_nothing() {
-        let mut silence = Unresponsive::default();
-        assert!(!silence.is_young(0), "nobody is silent");
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 0);
+    fn a_task_is_uncharged_three_times_and_an_old_host_uncharges_nothing() {
+        let mut known = Unresponsive::default();
+        assert!(!known.is_young(0), "no host is unresponsive");
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), 0);
         for _ in 0..UNCHARGED_MAX {
-            assert!(silence.may_uncharge(ONE));
-            silence.uncharged(ONE);
+            assert!(known.may_uncharge(ONE));
+            known.uncharged(ONE);
         }
-        assert!(!silence.may_uncharge(ONE));
-        assert!(silence.may_uncharge(TWO));
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), UNCHARGED_NS / 2);
-        assert!(silence.is_young(UNCHARGED_NS - 1));
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), UNCHARGED_NS);
-        assert!(!silence.is_young(UNCHARGED_NS));
-        silence.note(|_| true, &NONE, &silent(&[(A, ONE)]), 2 * UNCHARGED_NS);
-        assert!(silence.is_young(2 * UNCHARGED_NS), "it may have answered meanwhile");
+        assert!(!known.may_uncharge(ONE));
+        assert!(known.may_uncharge(TWO));
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), UNCHARGED_NS / 2);
+        assert!(known.is_young(UNCHARGED_NS - 1));
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), UNCHARGED_NS);
+        assert!(!known.is_young(UNCHARGED_NS));
+        known.note(|_| true, &NONE, &unresponsive(&[(A, ONE)]), 2 * UNCHARGED_NS);
+        assert!(known.is_young(2 * UNCHARGED_NS), "it may have answered meanwhile");
     }
 }

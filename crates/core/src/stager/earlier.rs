@@ -19,9 +19,9 @@ pub const HOLDINGS_LIMIT_NS: u64 = 30_000_000_000;
 pub struct Known<N, S> {
     /// The state that was noted last.
     pub state: S,
-    /// Nodes where it stayed.
-    pub homes: BTreeSet<N>,
-    /// Nodes that it was brought to.
+    /// Nodes that it stayed on.
+    pub stays_on: BTreeSet<N>,
+    /// Nodes that had a copy.
     pub copies: BTreeSet<N>,
 }
 
@@ -34,7 +34,7 @@ pub struct Expected<F, S> {
     pub task: Option<TaskId>,
     /// The state that the node should have it in.
     pub state: S,
-    /// It was brought there, and is elsewhere, too.
+    /// It was staged in, and is elsewhere, too.
     pub copy: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Found<S> {
     pub node: NodeId,
     /// As it is there.
     pub state: S,
-    /// It was brought there.
+    /// It was staged in.
     pub copy: bool,
 }
 
@@ -63,13 +63,13 @@ pub struct Answer<S> {
 /// How a file that was found counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counting {
-    /// It is to be settled there; else it is one more copy, of which nothing is to be said to the stager.
+    /// It is to be settled there; else it is one more copy, which the stager knows already.
     pub settles: bool,
     /// The file itself is as it was known already: only where it is has changed.
     pub is_same_file: bool,
 }
 
-/// See the file's head.
+/// What is known of earlier runs, and the nodes that have been asked about it.
 #[derive(Clone, Debug)]
 pub struct Earlier<F, N, S> {
     known: BTreeMap<F, Known<N, S>>,
@@ -96,9 +96,9 @@ impl<F, N, S> Default for Earlier<F, N, S> {
 }
 
 impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
-    /// An earlier run has noted that a node has a file. Of other states what was noted before does not count any more.
+    /// An earlier run has noted that a node has a file. What was noted before of other states no longer counts.
     pub fn note(&mut self, file: F, node: N, state: S, copy: bool) {
-        let new = |state| Known { state, homes: BTreeSet::new(), copies: BTreeSet::new() };
+        let new = |state| Known { state, stays_on: BTreeSet::new(), copies: BTreeSet::new() };
         let known = self.known.entry(file).or_insert_with(|| new(state.clone()));
         if known.state != state {
             *known = new(state);
@@ -106,7 +106,7 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
         if copy {
             known.copies.insert(node);
         } else {
-            known.homes.insert(node);
+            known.stays_on.insert(node);
         }
     }
 
@@ -128,12 +128,12 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
             file: name(task),
             task: Some(task),
             state: state.clone(),
-            copy: !ledger.is_home(task, id),
+            copy: !ledger.stays_on(task, id),
         });
         let mut files: Vec<Expected<F, S>> = of_this_run.collect();
         if !self.joined.contains(&id) {
             let had = self.known.iter().filter_map(|(file, known)| {
-                let copy = !known.homes.contains(node);
+                let copy = !known.stays_on.contains(node);
                 let is_there = !copy || known.copies.contains(node);
                 let state = known.state.clone();
                 is_there.then(|| Expected { file: file.clone(), task: None, state, copy })
@@ -209,7 +209,7 @@ impl<F: Ord + Clone, N: Ord, S: FileState> Earlier<F, N, S> {
             self.known.get(file).is_some_and(|known| {
                 let here = ledger.state(*task);
                 here.is_none_or(|here| !here.is_same_file(&known.state))
-                    && known.homes.iter().any(|node| owing.contains(node))
+                    && known.stays_on.iter().any(|node| owing.contains(node))
                     && !unfinished(*task)
             })
         };
@@ -319,7 +319,7 @@ mod tests {
         files.define(&"a", FILE);
         assert!(waits(&files, &none, starting));
         assert!(!files.is_waited_for(&none, HOME, starting.into_iter(), |task| task == FILE));
-        assert!(!files.is_waited_for(&none, NODE, starting.into_iter(), |_| false), "it is home");
+        assert!(!files.is_waited_for(&none, NODE, starting.into_iter(), |_| false), "that is home");
         let lost = [(NODE, NodeState::Lost, &"n"), (OTHER, NodeState::Starting, &"o")];
         assert!(!waits(&files, &none, lost), "only who has it is waited for");
         let here = settled(FILE, HOME, State(3, 10));

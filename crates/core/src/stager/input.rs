@@ -26,7 +26,7 @@ pub enum StagerInput<S> {
         /// All of these, on whatever nodes.
         joined: Option<JoinedSet>,
     },
-    /// In return for `Admitted`: so many files that the attempt has written itself are being sent.
+    /// In return for `Admitted`: files that the attempt has written itself are being sent.
     OwnFilesSent {
         /// Whose.
         id: TaskId,
@@ -40,14 +40,14 @@ pub enum StagerInput<S> {
         /// The number of the attempt.
         attempt: u32,
     },
-    /// No other command of an attempt runs any more.
+    /// No other command of an attempt is running.
     ReadsNoMore {
         /// Whose.
         id: TaskId,
         /// Where it was.
         node: NodeId,
     },
-    /// A command of an attempt waits for its inputs no more: something of them cannot be brought.
+    /// A command of an attempt stops waiting for its inputs: some of them cannot be staged in.
     Refused {
         /// Whose.
         id: TaskId,
@@ -56,33 +56,33 @@ pub enum StagerInput<S> {
         /// Another command of it runs, and reads what it has read.
         reads: bool,
     },
-    /// An attempt reads nothing any more, and waits for nothing.
+    /// An attempt neither reads files nor waits for them now.
     Released {
         /// Whose.
         id: TaskId,
         /// Where it was.
         node: NodeId,
     },
-    /// A file is to come home.
-    WantedHome {
+    /// A file is to be staged out.
+    StageOutWanted {
         /// Whose.
         file: TaskId,
     },
-    /// It need not come any more.
-    UnwantedHome {
+    /// It need no longer be staged out.
+    StageOutUnwanted {
         /// Whose.
         file: TaskId,
     },
     /// A transfer has ended.
     Moved {
-        /// Which, as `Move` said.
+        /// The number of the transfer, from `Move`.
         transfer: u32,
         /// What came of it.
         result: Result<(), MoveFailure>,
     },
     /// Copies have been removed, or cannot be.
     Removed {
-        /// Which, as `Remove` said.
+        /// The number of the removal, from `Remove`.
         removal: u32,
     },
     /// A file was made, or found, in this state, and stays there.
@@ -99,7 +99,7 @@ pub enum StagerInput<S> {
         /// Which.
         id: NodeId,
     },
-    /// All others have been told of the loss of a node.
+    /// All other parts know of the loss of a node.
     LossTold {
         /// Which.
         id: NodeId,
@@ -195,12 +195,12 @@ pub enum StagerEffect<S> {
         /// The destination.
         to: NodeId,
     },
-    /// Stop that; nothing is to be answered.
+    /// Stop a transfer; the shell answers nothing.
     Cancel {
-        /// Which.
+        /// Its number.
         transfer: u32,
     },
-    /// Remove copies, and answer `Removed`. Nothing is brought there meanwhile.
+    /// Remove copies, and answer `Removed`. Nothing is staged in there meanwhile.
     Remove {
         /// The number of the removal.
         removal: u32,
@@ -208,11 +208,11 @@ pub enum StagerEffect<S> {
         node: NodeId,
         /// Which, each in its state.
         files: Vec<(TaskId, S)>,
-        /// They counted until now: where they are is to be told.
+        /// They counted until now: the scheduler is to hear where the files are.
         counted: bool,
     },
-    /// Remove nothing any more: the node is lost, and what is brought there when it is back must
-    /// stay. Nothing is to be answered.
+    /// Stop a removal: the node is lost, and what is staged in there when it is back must
+    /// stay. The shell answers nothing.
     StopRemoval {
         /// Which.
         removal: u32,
@@ -232,8 +232,8 @@ pub enum StagerEffect<S> {
         /// The node has what counts.
         counts: bool,
     },
-    /// A file is at home, as was wanted.
-    CameHome {
+    /// A file has arrived at home, as was wanted.
+    StagedOut {
         /// Whose.
         file: TaskId,
     },
@@ -242,13 +242,13 @@ pub enum StagerEffect<S> {
         /// Which.
         node: NodeId,
     },
-    /// A file cannot be brought: those that wait for it do so no more.
-    NotBrought {
+    /// A file cannot be moved to where it is wanted: those that wait for it do so no more.
+    NotStaged {
         /// Whose.
         file: TaskId,
         /// Where to.
         to: NodeId,
-        /// From where it could not be brought.
+        /// The sources that failed.
         from: Vec<NodeId>,
         /// The last reason.
         reason: String,

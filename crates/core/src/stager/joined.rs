@@ -101,7 +101,7 @@ impl World {
             StagerEffect::Remove { removal, .. } => self.handle(StagerInput::Removed { removal }),
             StagerEffect::NoRoom { .. }
             | StagerEffect::Arrived { .. }
-            | StagerEffect::CameHome { .. } => {}
+            | StagerEffect::StagedOut { .. } => {}
             other => panic!("nothing calls for {other:?}"),
         }
     }
@@ -148,12 +148,12 @@ impl World {
         let waiting = [self.ids(Phase::Idle), self.ids(Phase::Waiting)].concat().into_iter();
         let open: BTreeSet<Option<GangId>> =
             waiting.filter(is_open).map(|id| self.tasks[&id].0.set).collect();
-        let silent = self.ids(Phase::Idle).into_iter().filter(|id| !is_open(id));
+        let idle = self.ids(Phase::Idle).into_iter().filter(|id| !is_open(id));
         let begun = self.ids(Phase::Begun).into_iter().filter(|id| {
             let set = self.tasks[id].0.set;
             set.is_none() || !open.contains(&set)
         });
-        begun.chain(silent).collect()
+        begun.chain(idle).collect()
     }
 
     fn end(&mut self, id: TaskId, phase: Phase) {

@@ -1,10 +1,10 @@
 //! Which node has which state of which file, and how much the copies on each node take. Books only.
 //!
 //! A file here is a task's file with all its secondary files: the state, the places and the bytes
-//! are those of the whole. It is *at home* on the nodes that it was made on or brought to for good;
+//! are those of the whole. It *stays on* the nodes that made it, and on home once it is staged out;
 //! elsewhere are *copies*, which count against the node's bound, and go least recently used first.
 //! A copy that a task reads is pinned. A task is let in with all its inputs or not at all, so tasks
-//! that wait for room hold none. A copy that is being brought has its room from the moment its
+//! that wait for room hold none. A copy that is being staged in has its room from the moment its
 //! first reader is let in until it has arrived, or is neither pinned nor on its way any more. What a
 //! disk may hold beside that is *astray*: the node is to remove it, as it counts for nothing.
 
@@ -43,7 +43,7 @@ pub(super) enum Admission<S> {
         missing: Vec<TaskId>,
         /// What has to go first.
         evicted: Vec<(TaskId, S)>,
-        /// What the task has waited for before, and nobody waits for any more.
+        /// What the task has waited for before, and no task waits for now.
         needless: Vec<TaskId>,
     },
     /// Later, when others have read theirs.
@@ -57,7 +57,7 @@ pub(super) enum Admission<S> {
     },
 }
 
-/// See the file's head.
+/// The files, and the copies on each node.
 #[derive(Debug)]
 pub struct Ledger<S> {
     files: BTreeMap<TaskId, Entry<S>>,
@@ -75,8 +75,8 @@ impl<S> Default for Ledger<S> {
 #[derive(Debug)]
 struct Entry<S> {
     state: S,
-    /// Where it stays.
-    homes: BTreeSet<NodeId>,
+    /// The nodes that it stays on.
+    stays_on: BTreeSet<NodeId>,
 }
 
 /// The copies on a node.
@@ -87,9 +87,9 @@ struct Cache<S> {
     copies: BTreeMap<TaskId, Copy<S>>,
     /// There may be more room than before.
     has_more_room: bool,
-    /// What each task that was let in reads, of copies and of what is at home here.
+    /// What each task that was let in reads, of copies and of what stays here.
     readers: BTreeMap<TaskId, Vec<TaskId>>,
-    /// What may be on the disk, and is no copy any more.
+    /// What may be on the disk, and is no longer a copy.
     astray: Vec<(TaskId, S)>,
 }
 
@@ -109,7 +109,7 @@ impl<S> Default for Cache<S> {
 #[derive(Debug)]
 struct Copy<S> {
     state: S,
-    /// It is there; until then it has its room, and is to be brought.
+    /// It is there; until then it has its room, and is to be staged in.
     is_there: bool,
     /// What the disk may have in its place until then: one of these.
     in_place: Vec<S>,
@@ -118,7 +118,7 @@ struct Copy<S> {
 }
 
 impl<S> Copy<S> {
-    /// Nobody reads it, and nobody waits for it.
+    /// No task reads it or waits for it.
     fn is_idle(&self) -> bool {
         self.is_there && self.pins == 0
     }
@@ -137,7 +137,7 @@ impl<S: FileState> Cache<S> {
         self.copies.insert(id, Copy { state, is_there, in_place, pins, last_use: 0 });
     }
 
-    /// A copy is none any more; what the disk has in its place is astray.
+    /// A copy no longer counts; what the disk has in its place is astray.
     fn remove(&mut self, id: TaskId) -> Option<Copy<S>> {
         let mut removed = self.take(id);
         let in_place = removed.as_mut().map(|copy| mem::take(&mut copy.in_place));
@@ -165,7 +165,7 @@ impl<S: FileState> Cache<S> {
         evicted
     }
 
-    /// Gives back those of the copies that nobody waits for any more.
+    /// Returns those of the copies that no task waits for now.
     fn unpin(&mut self, pinned: &[TaskId]) -> Vec<TaskId> {
         let mut needless = Vec::new();
         for id in pinned {
@@ -193,7 +193,7 @@ impl<S: FileState> Ledger<S> {
         self.nodes.get_mut(&node).is_some_and(|cache| mem::take(&mut cache.has_more_room))
     }
 
-    /// Somebody who stands in line on a node is to be asked again.
+    /// The stager asks again who stands in line on a node.
     pub(super) fn note_more_room(&mut self, node: NodeId) {
         self.nodes.entry(node).or_default().has_more_room = true;
     }
@@ -208,15 +208,15 @@ impl<S: FileState> Ledger<S> {
     pub(super) fn settle(&mut self, id: TaskId, node: NodeId, state: S) -> Vec<(NodeId, S)> {
         let mut stale = Vec::new();
         if let Some(cache) = self.nodes.get_mut(&node) {
-            // It is no copy any more, and has replaced what was in its place.
+            // It is no longer a copy, and has replaced what was in its place.
             cache.take(id);
             cache.has_more_room = true;
         }
-        let new = || Entry { state: state.clone(), homes: BTreeSet::new() };
+        let new = || Entry { state: state.clone(), stays_on: BTreeSet::new() };
         let entry = self.files.entry(id).or_insert_with(new);
         if entry.state != state {
             entry.state = state;
-            entry.homes.clear();
+            entry.stays_on.clear();
             for (other, cache) in &mut self.nodes {
                 // Whoever wants the file may need less now.
                 cache.has_more_room = true;
@@ -227,7 +227,7 @@ impl<S: FileState> Ledger<S> {
                 }
             }
         }
-        entry.homes.insert(node);
+        entry.stays_on.insert(node);
         stale
     }
 
@@ -251,21 +251,21 @@ impl<S: FileState> Ledger<S> {
         cache.insert(id, state, true);
     }
 
-    /// Whether a node has a file as it is to be.
+    /// Whether a node has a file in the state that counts.
     pub fn has(&self, id: TaskId, node: NodeId) -> bool {
         self.files.get(&id).is_some_and(|entry| {
-            entry.homes.contains(&node) || self.has_copy(id, node, &entry.state)
+            entry.stays_on.contains(&node) || self.has_copy(id, node, &entry.state)
         })
     }
 
-    /// Whether it was made there or stays there.
-    pub fn is_home(&self, id: TaskId, node: NodeId) -> bool {
-        self.files.get(&id).is_some_and(|entry| entry.homes.contains(&node))
+    /// Whether it stays there: it was made there, or staged out.
+    pub fn stays_on(&self, id: TaskId, node: NodeId) -> bool {
+        self.files.get(&id).is_some_and(|entry| entry.stays_on.contains(&node))
     }
 
-    /// Whether nodes have it as it is to be, and it does not stay on this one.
+    /// Whether nodes have it in the state that counts, and it does not stay on this one.
     pub fn is_elsewhere(&self, id: TaskId, node: NodeId) -> bool {
-        !self.is_home(id, node) && !self.nodes_with(id).is_empty()
+        !self.stays_on(id, node) && !self.nodes_with(id).is_empty()
     }
 
     fn has_copy(&self, id: TaskId, node: NodeId, state: &S) -> bool {
@@ -273,10 +273,10 @@ impl<S: FileState> Ledger<S> {
         copy.is_some_and(|copy| copy.is_there && copy.state == *state)
     }
 
-    /// All nodes that have a file as it is to be.
+    /// All nodes that have a file in the state that counts.
     pub fn nodes_with(&self, id: TaskId) -> Vec<NodeId> {
         let Some(entry) = self.files.get(&id) else { return Vec::new() };
-        let mut nodes = entry.homes.clone();
+        let mut nodes = entry.stays_on.clone();
         nodes.extend(self.nodes.keys().filter(|node| self.has_copy(id, **node, &entry.state)));
         nodes.into_iter().collect()
     }
@@ -290,7 +290,7 @@ impl<S: FileState> Ledger<S> {
         }
     }
 
-    /// The same of a file that was somewhere: when no node has it any more, it is to be made again.
+    /// The same of a file that was somewhere: once no node has it, it is to be made again.
     pub fn places_left(&self, id: TaskId) -> Places {
         match self.places(id) {
             Places::Unknown => Places::Nowhere,
@@ -324,7 +324,7 @@ impl<S: FileState> Ledger<S> {
         let wanted: BTreeMap<TaskId, S> = inputs
             .iter()
             .filter_map(|id| Some((*id, self.files.get(id)?)))
-            .filter(|(_, entry)| !entry.homes.contains(&node))
+            .filter(|(_, entry)| !entry.stays_on.contains(&node))
             .map(|(id, entry)| (id, entry.state.clone()))
             .collect();
         let cache = self.nodes.entry(node).or_default();
@@ -357,7 +357,7 @@ impl<S: FileState> Ledger<S> {
         Admission::Granted { missing, evicted: cache.evict(), needless }
     }
 
-    /// A file was brought.
+    /// A copy has arrived.
     pub(super) fn arrived(&mut self, id: TaskId, node: NodeId, state: &S) {
         let cache = self.nodes.entry(node).or_default();
         if let Some(copy) = cache.copies.get_mut(&id).filter(|copy| copy.state == *state) {
@@ -366,8 +366,8 @@ impl<S: FileState> Ledger<S> {
         }
     }
 
-    /// The disk of a node may have a file in a state that does not count as a copy: it was on its way when nobody
-    /// waited for it any more.
+    /// The disk of a node may have a file in a state that does not count as a copy: no task waited any longer for
+    /// what was on its way.
     pub(super) fn may_have(&mut self, id: TaskId, node: NodeId, state: S) {
         let cache = self.nodes.entry(node).or_default();
         match cache.copies.get_mut(&id) {
@@ -379,7 +379,7 @@ impl<S: FileState> Ledger<S> {
         }
     }
 
-    /// The disk of a node has a file in a state that does not count as a copy: it was brought when another one was
+    /// The disk of a node has a file in a state that does not count as a copy: it arrived when another one was
     /// wanted.
     pub(super) fn has_other(&mut self, id: TaskId, node: NodeId, state: S) {
         let cache = self.nodes.entry(node).or_default();
@@ -429,7 +429,7 @@ impl<S: FileState> Ledger<S> {
         }
     }
 
-    /// A task reads nothing any more. Gives back what nobody waits for any more.
+    /// A task has stopped reading. Returns what no task waits for now.
     pub(super) fn release(&mut self, node: NodeId, reader: TaskId) -> Vec<TaskId> {
         let Some(cache) = self.nodes.get_mut(&node) else { return Vec::new() };
         let pinned = cache.readers.remove(&reader).unwrap_or_default();
@@ -447,21 +447,21 @@ impl<S: FileState> Ledger<S> {
         cache.and_then(|cache| cache.readers.get(&reader)).map_or(&[], Vec::as_slice)
     }
 
-    /// Nothing runs on a node any more, and nothing is being brought there.
+    /// Nothing runs on a node now, and nothing is being staged in.
     pub(super) fn empty_hands(&mut self, node: NodeId) {
         let Some(cache) = self.nodes.get_mut(&node) else { return };
         cache.readers.clear();
-        let coming = cache.copies.iter().filter(|(_, copy)| !copy.is_there).map(|(id, _)| *id);
-        for id in coming.collect::<Vec<_>>() {
+        let pending = cache.copies.iter().filter(|(_, copy)| !copy.is_there).map(|(id, _)| *id);
+        for id in pending.collect::<Vec<_>>() {
             cache.remove(id);
         }
         cache.copies.values_mut().for_each(|copy| copy.pins = 0);
     }
 
-    /// A node has nothing any more that counts.
+    /// What a node has no longer counts.
     pub(super) fn forget_all(&mut self, node: NodeId) {
         for entry in self.files.values_mut() {
-            entry.homes.remove(&node);
+            entry.stays_on.remove(&node);
         }
         if let Some(cache) = self.nodes.get_mut(&node) {
             for id in cache.copies.keys().copied().collect::<Vec<_>>() {
@@ -474,7 +474,7 @@ impl<S: FileState> Ledger<S> {
     /// A node has not got a file that it was thought to have.
     pub(super) fn forget(&mut self, id: TaskId, node: NodeId) {
         if let Some(entry) = self.files.get_mut(&id) {
-            entry.homes.remove(&node);
+            entry.stays_on.remove(&node);
         }
         if let Some(cache) = self.nodes.get_mut(&node)
             && let Some(copy) = cache.copies.get_mut(&id)

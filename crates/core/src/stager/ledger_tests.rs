@@ -8,7 +8,7 @@ const HOME: NodeId = NodeId(0);
 const NODE: NodeId = NodeId(1);
 const OTHER: NodeId = NodeId(2);
 
-/// A file of so many bytes, with a secondary file of so many.
+/// Bytes of a file, and of its secondary file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State(u64, u64);
 
@@ -34,7 +34,7 @@ impl FileState for State {
     }
 }
 
-/// Of so many bytes, without secondary files.
+/// A file without secondary files.
 fn state(bytes: u64) -> State {
     State(bytes, 0)
 }
@@ -59,7 +59,7 @@ fn granted(missing: Vec<TaskId>, evicted: Vec<TaskId>) -> Admission<State> {
 }
 
 #[test]
-fn a_file_is_brought_once_and_then_there() {
+fn a_file_is_staged_in_once_and_then_there() {
     let mut ledger = ledger(100);
     let inputs = ids([1, 2]);
     assert_eq!(ledger.admit(NODE, TaskId(50), &inputs), granted(inputs.clone(), vec![]));
@@ -118,7 +118,7 @@ fn what_was_made_on_a_node_takes_no_room_and_is_never_removed() {
     ledger.arrived(TaskId(1), NODE, &state(10));
     ledger.release(NODE, TaskId(50));
     assert_eq!(ledger.admit(NODE, TaskId(51), &ids([2])), granted(ids([2]), ids([1])));
-    assert!(ledger.is_home(TaskId(20), NODE) && !ledger.has(TaskId(1), NODE));
+    assert!(ledger.stays_on(TaskId(20), NODE) && !ledger.has(TaskId(1), NODE));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_part_that_another_task_has_written_goes_and_the_rest_stays() {
     ledger.arrived(file, NODE, &State(10, 5));
     ledger.restate(file, &state(10));
     assert_eq!(ledger.state(file), Some(&state(10)));
-    assert!(ledger.has(file, NODE) && ledger.is_home(file, OTHER));
+    assert!(ledger.has(file, NODE) && ledger.stays_on(file, OTHER));
     assert_eq!(ledger.cached_bytes(NODE), (10, 10));
 }
 

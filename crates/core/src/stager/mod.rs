@@ -1,10 +1,10 @@
-//! Which files are brought where, from which node, and who waits for that.
+//! Which files are staged in and out, from which node, and who waits for that.
 //!
-//! Where nodes share no file system, an attempt's inputs are brought to its node before its first
+//! Where nodes share no file system, an attempt's inputs are staged in to its node before its first
 //! command starts, each once, within the node's bound ([`ledger`]); targets that are wanted at home
-//! are brought there. A file comes from the node with the least to do that has it; from the next
+//! are staged out. A file comes from the node with the least to do that has it; from the next
 //! one, if that fails ([`transfers`]). Where no source is left, the nodes concerned are asked for
-//! life before those who wait are told: if one of them is lost, that is the reason
+//! life before those who wait hear of it: if one of them is lost, that is the reason
 //! ([`suspicions`]). Attempts that find no room stand in line for it ([`readers`]); those that
 //! streams join come before others once the first of them has some ([`sets`]).
 //! `docs/design/staging.md` tells the states.
@@ -13,7 +13,6 @@
 //! what a state of a file consists of are the shell's.
 
 mod earlier;
-mod homeward;
 mod input;
 #[cfg(test)]
 mod joined;
@@ -25,6 +24,7 @@ mod sample;
 #[cfg(test)]
 mod seeds;
 mod sets;
+mod stage_out;
 mod suspicions;
 #[cfg(test)]
 mod tests;
@@ -33,10 +33,10 @@ mod transfers;
 use alloc::vec::Vec;
 
 pub use earlier::{Answer, Counting, Earlier, Expected, Found, HOLDINGS_LIMIT_NS, Known};
-pub use homeward::{Coming, Homeward};
 pub use input::{JoinedSet, MoveFailure, StagerEffect, StagerInput};
 pub use ledger::{FileState, Ledger};
-pub use requested::{HomeRules, MadeTarget};
+pub use requested::{MadeTarget, StageOutRules};
+pub use stage_out::{Outgoing, StageOut};
 
 use crate::ids::{NodeId, TaskId};
 use crate::task::TaskState;
@@ -46,7 +46,7 @@ use sets::Sets;
 use suspicions::{Suspicion, Suspicions};
 use transfers::{Ended, Stopped, Transfers};
 
-/// See the file's head.
+/// What files, readers, transfers and suspicions there are.
 #[derive(Debug)]
 pub struct Stager<S> {
     /// The machine of the hub: nothing is bounded there, and what comes, stays.
@@ -125,8 +125,8 @@ impl<S: FileState> Stager<S> {
         self.ledger.forget(file, node);
     }
 
-    /// Takes in what happened, and adds what is to be done to `out`, in the order in which it is to
-    /// be done. `is_there`: which nodes can be got at; home always can.
+    /// Takes in what happened, and adds what the shell does then to `out`, in the order in which it
+    /// does so. `is_there`: which nodes can be got at; home always can.
     pub fn handle(
         &mut self,
         input: StagerInput<S>,
@@ -165,8 +165,10 @@ impl<S: FileState> Stager<S> {
                 self.sets.leaves(id);
                 self.readers.ask_next(node, &self.sets, out);
             }
-            StagerInput::WantedHome { file } => self.transfers.want(file, self.home, &self.ledger),
-            StagerInput::UnwantedHome { file } => {
+            StagerInput::StageOutWanted { file } => {
+                self.transfers.want(file, self.home, &self.ledger);
+            }
+            StagerInput::StageOutUnwanted { file } => {
                 if !self.readers.is_awaited(file, self.home) {
                     self.transfers.drop_one(file, self.home, out);
                     self.suspicions.forget(file, self.home);
@@ -223,7 +225,7 @@ impl<S: FileState> Stager<S> {
             return;
         }
         if node == self.home {
-            let missing = files.iter().filter(|file| !self.ledger.is_home(**file, node));
+            let missing = files.iter().filter(|file| !self.ledger.stays_on(**file, node));
             let missing = missing.copied().collect();
             return self.admitted(reader, files, missing, tasks, out);
         }
@@ -315,13 +317,13 @@ impl<S: FileState> Stager<S> {
         self.readers.ask_next(node, &self.sets, out);
     }
 
-    /// A reader holds nothing any more.
+    /// A reader gives up what it holds.
     fn release(&mut self, id: TaskId, node: NodeId) {
         let needless = self.ledger.release(node, id);
         self.give_up(&needless, node);
     }
 
-    /// Nobody waits for these any more. What is under way goes on, and is a copy as any other then.
+    /// No task waits for these now. What is under way goes on, and is a copy as any other then.
     fn give_up(&mut self, files: &[TaskId], node: NodeId) {
         for file in files {
             if self.transfers.drop_idle(*file, node) {
@@ -421,7 +423,7 @@ impl<S: FileState> Stager<S> {
         }
     }
 
-    /// Notes what was brought to a node; whether that is what counts.
+    /// Notes what has arrived on a node; whether that is what counts.
     fn take_in(&mut self, file: TaskId, to: NodeId, moved: &S) -> bool {
         let now = self.ledger.state(file).filter(|now| moved.covers(now)).cloned();
         let Some(now) = now else { return false };
@@ -453,11 +455,11 @@ impl<S: FileState> Stager<S> {
         self.readers.file_there(file, to);
         self.readers.take_ready(out);
         if to == self.home {
-            out.push(StagerEffect::CameHome { file });
+            out.push(StagerEffect::StagedOut { file });
         }
     }
 
-    /// What these have waited for does not count any more: they ask for room once more, before
+    /// What these have waited for no longer counts: they ask for room once more, before
     /// others, since they may need more now.
     fn begin_anew(&mut self, readers: Vec<Reader>, out: &mut Vec<StagerEffect<S>>) {
         for reader in readers {
@@ -472,7 +474,7 @@ impl<S: FileState> Stager<S> {
         }
     }
 
-    /// A file cannot be brought: those concerned are asked for life first. `at_source`: another source might do
+    /// A file cannot be moved: the nodes concerned are asked for life first. `at_source`: another source might do
     /// better.
     fn suspect(
         &mut self,
@@ -498,7 +500,7 @@ impl<S: FileState> Stager<S> {
         self.suspicions.add(suspicion);
     }
 
-    /// Those are told who wait for files that cannot be brought.
+    /// Tells those who wait for files that cannot be moved.
     fn settle_suspicions(
         &mut self,
         is_there: &impl Fn(NodeId) -> bool,
@@ -524,7 +526,7 @@ impl<S: FileState> Stager<S> {
                 self.sets.has_none(reader.id);
             }
             let readers = readers.iter().map(|reader| (reader.id, reader.attempt)).collect();
-            out.push(StagerEffect::NotBrought { file, to, from, reason, readers });
+            out.push(StagerEffect::NotStaged { file, to, from, reason, readers });
         }
     }
 

@@ -27,11 +27,11 @@ struct Waiting {
     files: Vec<TaskId>,
     /// What is not there yet.
     left: BTreeSet<TaskId>,
-    /// How many of the files that it has written itself are not there yet; nothing: not told yet.
+    /// Number of files that it has written itself and that are not there yet; `None` until the shell says so.
     own_left: Option<u32>,
 }
 
-/// See the file's head.
+/// The attempts that wait for files, and those that wait for room.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     waiting: BTreeMap<TaskId, Waiting>,
@@ -101,7 +101,7 @@ impl Readers {
         self.take_those(|waiting| waiting.reader.node == node && waiting.left.contains(&file))
     }
 
-    /// Those do so no more of which, and of what they read, this is true.
+    /// Takes those that wait and for which, with what they read, `is_it` is true.
     pub fn take(&mut self, is_it: impl Fn(&Reader, &[TaskId]) -> bool) -> Vec<Reader> {
         self.take_those(|waiting| is_it(&waiting.reader, &waiting.files))
     }
@@ -161,7 +161,7 @@ impl Readers {
         }
     }
 
-    /// An attempt wants nothing any more.
+    /// An attempt no longer wants anything.
     pub fn forget(&mut self, id: TaskId, node: NodeId) {
         self.waiting.remove(&id);
         self.leave_line(id, node);

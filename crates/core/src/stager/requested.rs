@@ -1,7 +1,7 @@
-//! Which files come home: what was asked for, what was at home before, and what the settings name. All others stay on
-//! the node that made them.
+//! Which files are staged out: what was asked for, what was at home before, and what the settings name. All others
+//! stay on the node that made them.
 //!
-//! It does not know what is on its way ([`super::Homeward`]), nor where files are ([`super::Ledger`]).
+//! It does not know what is on its way ([`super::StageOut`]), nor where files are ([`super::Ledger`]).
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use crate::ids::{NodeId, TaskId};
 use crate::scheduler::Scheduler;
 use crate::task::TaskState;
 
-/// What comes home though nobody asks for it.
+/// What is staged out though nobody asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HomeRules {
-    /// Every target does.
+pub struct StageOutRules {
+    /// Every target is.
     pub all: bool,
-    /// Targets do whose names one of these globs matches.
+    /// Targets are whose names one of these globs matches.
     pub globs: Vec<Vec<u8>>,
 }
 
@@ -34,13 +34,13 @@ pub struct MadeTarget<'a> {
     /// It lies in the run's folder. What lies elsewhere is never moved.
     pub is_staged: bool,
     /// There was one at home when the attempt began.
-    pub was_home: bool,
+    pub was_at_home: bool,
 }
 
-/// See the file's head.
+/// What users and actions have asked for.
 #[derive(Debug, Default)]
 pub(super) struct Requested {
-    rules: HomeRules,
+    rules: StageOutRules,
     /// Tasks that users have asked for, and what plain ones among them stand for.
     by_users: BTreeSet<TaskId>,
     /// The same of invocations by actions. A target with secondary files stays where it is until Ruby code looks for
@@ -49,7 +49,7 @@ pub(super) struct Requested {
 }
 
 impl Requested {
-    pub fn new(rules: HomeRules) -> Self {
+    pub fn new(rules: StageOutRules) -> Self {
         Self { rules, by_users: BTreeSet::new(), by_actions: BTreeSet::new() }
     }
 
@@ -91,17 +91,17 @@ impl Requested {
         }
     }
 
-    /// Whether a task's file comes home because it was asked for.
+    /// Whether a task's file is staged out because it was asked for.
     pub fn includes<S: FileState>(&self, id: TaskId, ledger: &Ledger<S>) -> bool {
         let is_alone = || ledger.state(id).is_none_or(FileState::is_alone);
         self.by_users.contains(&id) || self.by_actions.contains(&id) && is_alone()
     }
 
-    /// Whether a target that was made comes home.
-    pub fn is_for_home<S: FileState>(&self, made: &MadeTarget<'_>, ledger: &Ledger<S>) -> bool {
+    /// Whether a target that was made is staged out.
+    pub fn is_staged_out<S: FileState>(&self, made: &MadeTarget<'_>, ledger: &Ledger<S>) -> bool {
         let is_named = || self.rules.globs.iter().any(|glob| matches_glob(glob, made.name));
         made.is_staged
-            && (self.rules.all || made.was_home || self.includes(made.id, ledger) || is_named())
+            && (self.rules.all || made.was_at_home || self.includes(made.id, ledger) || is_named())
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
         node: NODE,
         name: b"out/1.fits",
         is_staged: true,
-        was_home: false,
+        was_at_home: false,
     };
 
     fn with_secondary(id: TaskId) -> Ledger<State> {
@@ -156,16 +156,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_comes_home_also_behind_plain_tasks() {
+    fn what_was_asked_for_is_staged_out_also_behind_plain_tasks() {
         let (mut requested, ledger) = (Requested::default(), Ledger::<State>::default());
-        assert!(!requested.is_for_home(&MADE, &ledger), "nobody wants it there");
+        assert!(!requested.is_staged_out(&MADE, &ledger), "nobody wants it there");
         let settled = requested.add(&[TaskId(3)], false, &scheduler());
         assert_eq!(settled, [TaskId(0)], "what is settled already is named");
         for id in [0, 1, 2, 3].map(TaskId) {
             assert!(requested.includes(id, &ledger), "{id:?}");
         }
         assert!(!requested.includes(TaskId(4), &ledger));
-        assert!(requested.is_for_home(&MADE, &ledger));
+        assert!(requested.is_staged_out(&MADE, &ledger));
         assert_eq!(requested.add(&[TaskId(3)], false, &scheduler()), [], "once");
     }
 
@@ -186,24 +186,26 @@ mod tests {
     fn what_actions_ask_for_stays_with_its_secondary_files_unless_users_do_too() {
         let (mut requested, ledger) = (Requested::default(), with_secondary(TaskId(1)));
         requested.add(&[TaskId(1)], true, &scheduler());
-        assert!(!requested.is_for_home(&MADE, &ledger));
-        assert!(requested.is_for_home(&MADE, &Ledger::<State>::default()), "it is alone");
+        assert!(!requested.is_staged_out(&MADE, &ledger));
+        assert!(requested.is_staged_out(&MADE, &Ledger::<State>::default()), "it is alone");
         requested.add(&[TaskId(1)], false, &scheduler());
-        assert!(requested.is_for_home(&MADE, &ledger));
+        assert!(requested.is_staged_out(&MADE, &ledger));
     }
 
     #[test]
-    fn what_was_at_home_and_what_the_settings_name_comes_home_unless_it_lies_elsewhere() {
+    fn what_was_at_home_and_what_the_settings_name_is_staged_out_unless_it_lies_elsewhere() {
         let ledger = with_secondary(TaskId(1));
-        let comes = |rules: HomeRules, made| Requested::new(rules).is_for_home(&made, &ledger);
-        let none = HomeRules::default;
-        let globs = |glob: &[u8]| HomeRules { all: false, globs: vec![b"x".into(), glob.into()] };
-        assert!(!comes(none(), MADE));
-        assert!(comes(none(), MadeTarget { was_home: true, ..MADE }));
-        assert!(comes(HomeRules { all: true, ..none() }, MADE));
-        assert!(comes(globs(b"out/*.fits"), MADE));
-        assert!(!comes(globs(b"*.gz"), MADE));
-        let elsewhere = MadeTarget { is_staged: false, was_home: true, ..MADE };
-        assert!(!comes(HomeRules { all: true, ..none() }, elsewhere));
+        let sets_out =
+            |rules: StageOutRules, made| Requested::new(rules).is_staged_out(&made, &ledger);
+        let none = StageOutRules::default;
+        let globs =
+            |glob: &[u8]| StageOutRules { all: false, globs: vec![b"x".into(), glob.into()] };
+        assert!(!sets_out(none(), MADE));
+        assert!(sets_out(none(), MadeTarget { was_at_home: true, ..MADE }));
+        assert!(sets_out(StageOutRules { all: true, ..none() }, MADE));
+        assert!(sets_out(globs(b"out/*.fits"), MADE));
+        assert!(!sets_out(globs(b"*.gz"), MADE));
+        let elsewhere = MadeTarget { is_staged: false, was_at_home: true, ..MADE };
+        assert!(!sets_out(StageOutRules { all: true, ..none() }, elsewhere));
     }
 }

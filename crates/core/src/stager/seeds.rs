@@ -66,7 +66,7 @@ struct World {
     transfers: Vec<Transfer>,
     removals: Vec<Removal>,
     asked: BTreeSet<NodeId>,
-    coming_home: BTreeSet<TaskId>,
+    staging_out: BTreeSet<TaskId>,
     /// Which versions were made where: these stay, and take no room.
     made: BTreeSet<(NodeId, u32)>,
     versions: u32,
@@ -88,7 +88,7 @@ impl World {
             transfers: Vec::new(),
             removals: Vec::new(),
             asked: BTreeSet::new(),
-            coming_home: BTreeSet::new(),
+            staging_out: BTreeSet::new(),
             made: BTreeSet::new(),
             versions: 0,
             next_task: 100,
@@ -174,7 +174,7 @@ impl World {
             StagerEffect::Cancel { transfer } => {
                 let at = self.transfers.iter().position(|it| it.number == transfer);
                 let it = self.transfers.remove(at.expect("what is cancelled is under way"));
-                let is_made = self.stager.ledger().is_home(it.file, it.to);
+                let is_made = self.stager.ledger().stays_on(it.file, it.to);
                 let is_whole = self.disks[&it.from].get(&it.file) == Some(&it.state);
                 if transfer.is_multiple_of(2) && it.to != HOME && is_whole && !is_made {
                     // All of it was there before that was heard.
@@ -186,7 +186,7 @@ impl World {
                     let reads = |task: &Task| task.node == node && task.is_reading(*file);
                     let is_now = self.stager.ledger().state(*file) == Some(state);
                     assert!(!is_now || !self.tasks.values().any(reads), "{file:?} is read");
-                    assert!(!is_now || !self.stager.ledger().is_home(*file, node));
+                    assert!(!is_now || !self.stager.ledger().stays_on(*file, node));
                 }
                 self.removals.push(Removal { number: removal, node, files });
             }
@@ -199,15 +199,15 @@ impl World {
                 self.asked.insert(node);
             }
             StagerEffect::Arrived { .. } => {}
-            StagerEffect::CameHome { file } => {
-                self.coming_home.remove(&file);
+            StagerEffect::StagedOut { file } => {
+                self.staging_out.remove(&file);
             }
-            StagerEffect::NotBrought { file, to, readers, .. } => {
+            StagerEffect::NotStaged { file, to, readers, .. } => {
                 for (id, _) in readers {
-                    self.end(id, "not brought");
+                    self.end(id, "not staged in");
                 }
                 if to == HOME {
-                    self.coming_home.remove(&file);
+                    self.staging_out.remove(&file);
                 }
             }
         }
@@ -374,9 +374,9 @@ impl World {
                 }
             }
             16 => {
-                if !self.stager.ledger().is_home(file, HOME) {
-                    self.coming_home.insert(file);
-                    self.handle(StagerInput::WantedHome { file });
+                if !self.stager.ledger().stays_on(file, HOME) {
+                    self.staging_out.insert(file);
+                    self.handle(StagerInput::StageOutWanted { file });
                 }
             }
             17 => {
@@ -395,8 +395,8 @@ impl World {
                 }
             }
             _ => {
-                if self.coming_home.remove(&file) {
-                    self.handle(StagerInput::UnwantedHome { file });
+                if self.staging_out.remove(&file) {
+                    self.handle(StagerInput::StageOutUnwanted { file });
                 }
             }
         }
@@ -432,7 +432,7 @@ impl World {
         let waiting: Vec<_> =
             self.tasks.iter().map(|(id, task)| format!("{id:?} {task:?}")).collect();
         assert_eq!(waiting, vec![""; 0], "for ever: {:?}", self.stager);
-        assert!(self.coming_home.is_empty(), "{:?} never come home", self.coming_home);
+        assert!(self.staging_out.is_empty(), "{:?} are never staged out", self.staging_out);
         for node in NODES {
             let (_, held) = self.stager.ledger().cached_bytes(node);
             assert_eq!(held, 0, "nobody reads: {:?}", self.stager.ledger());

@@ -19,7 +19,7 @@ struct Begun {
     awaited: BTreeSet<TaskId>,
 }
 
-/// See the file's head.
+/// The sets that streams join, as far as their tasks have asked for room.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     begun: BTreeMap<GangId, Begun>,
@@ -28,7 +28,7 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Whether a task is to be let in before others are.
+    /// Whether a task is let in before others.
     pub fn is_awaited(&self, id: TaskId) -> bool {
         self.begun.values().any(|set| set.awaited.contains(&id))
     }
@@ -79,14 +79,14 @@ impl Sets {
         }
     }
 
-    /// One has no room any more.
+    /// One no longer has room.
     pub fn has_none(&mut self, id: TaskId) {
         self.change(|set| {
             set.inside.remove(&id);
         });
     }
 
-    /// One reads nothing any more, and waits for nothing.
+    /// One neither reads nor waits.
     pub fn leaves(&mut self, id: TaskId) {
         self.change(|set| {
             set.inside.remove(&id);

@@ -1,4 +1,4 @@
-//! Files that could not be brought, while it is not known whether the nodes that were to hand them
+//! Files that could not be moved, while it is not known whether the nodes that were to hand them
 //! out, or to take them, are still there.
 //!
 //! A node that has just died is noticed late, a transfer from it may fail at once. If it is lost,
@@ -19,12 +19,12 @@ pub(super) struct GaveUp {
     pub reason: String,
 }
 
-/// A file that was not brought to a node.
+/// A file that did not arrive on a node.
 #[derive(Debug)]
 pub(super) struct Suspicion {
     pub file: TaskId,
     pub to: NodeId,
-    /// From where it could not be brought.
+    /// The nodes that it could not be had from.
     pub from: Vec<NodeId>,
     /// Which sources failed, and why.
     pub gave_up: GaveUp,
@@ -34,7 +34,7 @@ pub(super) struct Suspicion {
     pub waits_for: BTreeSet<NodeId>,
 }
 
-/// See the file's head.
+/// Files that could not be moved, and the nodes that have not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Suspicions(Vec<Suspicion>);
 

@@ -195,7 +195,7 @@ fn two_that_want_more_do_not_wait_for_one_another() {
 fn tasks_that_streams_join_are_let_in_together() {
     let mut bed = Bed::new();
     let wanted = bed.wants_beside(10, &[0], false, &[1]);
-    assert_eq!(moves(&wanted), [(1, 0), (2, 1)], "what the other one reads is brought, too");
+    assert_eq!(moves(&wanted), [(1, 0), (2, 1)], "what the other one reads is staged in, too");
     assert!(bed.moved(1).contains(&there(10)), "it does not wait for that");
     assert_eq!(bed.wants_beside(20, &[2], false, &[3]), [no_room(20)], "nor is 2 alone let in");
     let wanted = bed.wants_beside(11, &[1], false, &[0]);
@@ -355,12 +355,12 @@ fn those_of_a_set_that_do_not_fit_on_a_node_together_are_too_large() {
 }
 
 #[test]
-fn what_is_made_where_it_is_being_brought_is_not_overwritten() {
+fn what_is_made_where_it_is_being_staged_in_is_not_overwritten() {
     let mut bed = Bed::new();
     bed.settled(7, OTHER, State(1, 5));
-    assert_eq!(moves(&bed.tell(StagerInput::WantedHome { file: TaskId(7) })), [(1, 7)]);
+    assert_eq!(moves(&bed.tell(StagerInput::StageOutWanted { file: TaskId(7) })), [(1, 7)]);
     let made = bed.settled(7, HOME, State(2, 6));
-    let came = Effect::CameHome { file: TaskId(7) };
+    let came = Effect::StagedOut { file: TaskId(7) };
     assert_eq!(made, [Effect::Cancel { transfer: 1 }, came]);
     assert_eq!(bed.moved(1), [], "its report is none");
 }
@@ -389,7 +389,7 @@ fn who_lacks_a_file_is_told_when_all_concerned_have_answered() {
     assert_eq!(bed.tell(StagerInput::Alive { id: NODE }), []);
     let (reason, readers) = ("read it".into(), vec![(TaskId(10), 1)]);
     let from = vec![OTHER];
-    let told = Effect::NotBrought { file: TaskId(7), to: NODE, from, reason, readers };
+    let told = Effect::NotStaged { file: TaskId(7), to: NODE, from, reason, readers };
     assert_eq!(bed.tell(StagerInput::Alive { id: OTHER }), [told]);
 }
 
@@ -408,7 +408,7 @@ fn who_lacks_a_file_that_has_come_to_another_node_meanwhile_has_it_from_there() 
     assert_eq!(bed.failed(2), asked, "the first one is not tried once more");
     bed.tell(StagerInput::Alive { id: NODE });
     let told = bed.tell(StagerInput::Alive { id: OTHER });
-    assert!(matches!(told[..], [Effect::NotBrought { .. }]), "{told:?}");
+    assert!(matches!(told[..], [Effect::NotStaged { .. }]), "{told:?}");
 }
 
 #[test]
@@ -421,17 +421,17 @@ fn a_full_disk_is_not_tried_again_from_elsewhere() {
     assert_eq!(bed.settled(7, HOME, State(1, 5)), []);
     bed.tell(StagerInput::Alive { id: NODE });
     let told = bed.tell(StagerInput::Alive { id: OTHER });
-    assert!(matches!(told[..], [Effect::NotBrought { .. }]), "{told:?}");
+    assert!(matches!(told[..], [Effect::NotStaged { .. }]), "{told:?}");
 }
 
 #[test]
-fn what_need_not_come_home_any_more_is_not_tried_again() {
+fn what_need_not_be_staged_out_any_more_is_not_tried_again() {
     let mut bed = Bed::new();
     bed.settled(7, OTHER, State(1, 5));
-    bed.tell(StagerInput::WantedHome { file: TaskId(7) });
+    bed.tell(StagerInput::StageOutWanted { file: TaskId(7) });
     assert_eq!(bed.failed(1), [Effect::AskForLife { node: OTHER }]);
     assert_eq!(bed.settled(7, NODE, State(1, 5)), []);
-    assert_eq!(bed.tell(StagerInput::UnwantedHome { file: TaskId(7) }), []);
+    assert_eq!(bed.tell(StagerInput::StageOutUnwanted { file: TaskId(7) }), []);
     assert_eq!(bed.tell(StagerInput::Alive { id: OTHER }), []);
 }
 
@@ -526,13 +526,13 @@ fn a_node_that_is_lost_removes_nothing_any_more_and_does_when_it_is_back() {
 #[test]
 fn what_a_command_reads_stays_when_another_one_of_its_attempt_is_refused_its_inputs() {
     let refused = StagerInput::Refused { id: TaskId(10), node: NODE, reads: true };
-    let not_brought = |bed: &mut Bed| {
+    let not_staged = |bed: &mut Bed| {
         bed.failed(2);
         let told = bed.tell(StagerInput::Alive { id: NODE });
-        assert!(matches!(told[..], [Effect::NotBrought { .. }]), "{told:?}");
+        assert!(matches!(told[..], [Effect::NotStaged { .. }]), "{told:?}");
     };
     let ways: [&dyn Fn(&mut Bed); 2] =
-        [&|bed| assert_eq!(bed.tell(refused.clone()), []), &not_brought];
+        [&|bed| assert_eq!(bed.tell(refused.clone()), []), &not_staged];
     for refuse in ways {
         let mut bed = Bed::new();
         bed.wants(10, &[0], false);

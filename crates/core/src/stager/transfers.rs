@@ -1,4 +1,4 @@
-//! Transfers: what is to be brought to which node, from where, and how many are under way at a time.
+//! Transfers: what is to be moved to which node, from where, and how many are under way at a time.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -9,14 +9,15 @@ use super::ledger::{FileState, Ledger};
 use super::suspicions::GaveUp;
 use crate::ids::{NodeId, TaskId};
 
-/// Maximum number of transfers from and to a node at a time, and from and to home.
+/// Maximum number of transfers from and to a node at a time.
 const UNDER_WAY_MAX: u32 = 4;
+/// Maximum number of transfers from and to home at a time.
 const UNDER_WAY_MAX_HOME: u32 = 8;
 
-/// A file that is being brought to a node, or is to be.
+/// A file that is being moved to a node, or is to be.
 #[derive(Debug)]
 struct Transfer<S> {
-    /// As it is brought, or is to be.
+    /// As it is moved, or is to be.
     state: S,
     /// Sources that have failed.
     tried: BTreeSet<NodeId>,
@@ -52,11 +53,11 @@ pub(super) struct Ended<S> {
     pub file: TaskId,
     pub from: NodeId,
     pub to: NodeId,
-    /// As it was brought.
+    /// As it was moved.
     pub state: S,
 }
 
-/// See the file's head.
+/// Transfers that are wanted or under way, and removals.
 #[derive(Debug)]
 pub(super) struct Transfers<S> {
     home: NodeId,
@@ -96,7 +97,7 @@ impl<S: FileState> Transfers<S> {
         self.wanted.get(&(file, to)).is_some_and(|transfer| transfer.running.is_some())
     }
 
-    /// A file is to be brought to a node, unless it is on its way.
+    /// A file is to be moved to a node, unless it is on its way.
     pub fn want(&mut self, file: TaskId, to: NodeId, ledger: &Ledger<S>) {
         let Some(state) = ledger.state(file) else { return };
         self.wanted.entry((file, to)).or_insert_with(|| Transfer {
@@ -200,7 +201,7 @@ impl<S: FileState> Transfers<S> {
         Some(GaveUp { tried, reason })
     }
 
-    /// Nobody wants it any more; whether it is not under way.
+    /// Drops a transfer that no task wants now, if it is not under way; whether that is so.
     pub fn drop_idle(&mut self, file: TaskId, to: NodeId) -> bool {
         let transfer = self.wanted.get(&(file, to));
         let is_idle = transfer.is_none_or(|transfer| transfer.running.is_none());
@@ -210,7 +211,7 @@ impl<S: FileState> Transfers<S> {
         is_idle
     }
 
-    /// Nobody wants it any more: it is cancelled if it is under way.
+    /// Drops a transfer that no task wants now, and cancels it if it is under way.
     pub fn drop_one(&mut self, file: TaskId, to: NodeId, out: &mut Vec<StagerEffect<S>>) {
         out.extend(self.stop(file, to).map(|transfer| StagerEffect::Cancel { transfer }));
         self.wanted.remove(&(file, to));
@@ -234,7 +235,7 @@ impl<S: FileState> Transfers<S> {
         on_it.any(|removal| removal.files.iter().any(|(other, _)| *other == file))
     }
 
-    /// A node is gone: nothing comes to it any more, and what came from it is to come from elsewhere.
+    /// A node is gone: transfers to it stop, and what came from it is to come from elsewhere.
     pub fn lose(&mut self, node: NodeId, out: &mut Vec<StagerEffect<S>>) -> Stopped<S> {
         let mut stopped = Stopped { moved: Vec::new(), kept: Vec::new() };
         let is_its = |(_, to): &(TaskId, NodeId), transfer: &Transfer<S>| {

@@ -1,4 +1,4 @@
-//! Questions about files that nodes have not answered.
+//! File probes that nodes have not answered.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// The answers of a round, or why there are none.
 pub(crate) type RoundAnswer = (u32, Result<Reached, String>);
 
-/// See [`super`].
+/// The mount, its hosts, and the round under way.
 #[derive(Debug)]
 pub(crate) struct Reachability {
     /// `None`: the run's folder is not in Gfarm, or there is one node only.

@@ -75,7 +75,7 @@ impl Hub {
         for found in found {
             self.use_earlier(&found);
         }
-        // The scheduler knows by now what is not there any more: the rest need not be made again.
+        // The scheduler knows by now what is gone: the rest need not be made again.
         self.join_node(id, true);
         self.check_held_invocation();
     }
@@ -89,12 +89,12 @@ impl Hub {
         }
         let Some(task) = self.run.scheduler().task(id) else { return };
         let Some(staging) = &mut self.staging else { return };
-        let was_home = staging.stager.ledger().is_home(id, LOCAL_NODE);
+        let was_at_home = staging.stager.ledger().stays_on(id, LOCAL_NODE);
         let Some(counting) = staging.stager.take_earlier(found, task.state) else { return };
         if counting.settles {
             self.stage(StagerInput::Settled { file: id, node, state: state.clone() });
             let target = self.home_path(id);
-            if was_home && counting.is_same_file && !self.is_alone_here(id, state) {
+            if was_at_home && counting.is_same_file && !self.is_alone_here(id, state) {
                 self.settle_file(id, LOCAL_NODE, version);
             }
             let secondary = state.secondary.iter().map(|(name, _)| beside(&target, name));
@@ -177,7 +177,7 @@ impl Hub {
         }
     }
 
-    /// A node is not waited for any more.
+    /// A node is no longer waited for.
     pub(crate) fn forget_given_up(&mut self, id: NodeId) {
         self.stage(StagerInput::NodeGivenUp { id });
     }

@@ -78,15 +78,15 @@ impl Hub {
                 }
                 self.note_staged(transfer, file, (from, to), &moved);
             }
-            StagerEffect::CameHome { file } => self.on_came_home(file),
+            StagerEffect::StagedOut { file } => self.on_staged_out(file),
             StagerEffect::AskForLife { node } => self.ask_for_life(node),
-            StagerEffect::NotBrought { file, to, from, reason, readers } => {
-                let why = self.not_brought(file, to, &from, &reason);
+            StagerEffect::NotStaged { file, to, from, reason, readers } => {
+                let why = self.not_staged(file, to, &from, &reason);
                 for (id, attempt) in readers {
                     self.refuse_inputs(id, attempt, file, &why);
                 }
                 if to == LOCAL_NODE {
-                    self.on_not_come_home(file, &why);
+                    self.on_not_staged_out(file, &why);
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Hub {
         }
     }
 
-    /// A node has a file as it is to be.
+    /// A node has a file in the state that counts.
     fn note_place(&mut self, file: TaskId, node: NodeId) {
         let Some(staging) = &self.staging else { return };
         let Some(state) = staging.stager.ledger().state(file).cloned() else { return };
@@ -145,8 +145,8 @@ impl Hub {
         self.forget_program_like(file);
     }
 
-    /// Why a file was not brought, for users.
-    fn not_brought(&self, file: TaskId, to: NodeId, from: &[NodeId], reason: &str) -> String {
+    /// Why a file was not staged in or out, for users.
+    fn not_staged(&self, file: TaskId, to: NodeId, from: &[NodeId], reason: &str) -> String {
         let names: Vec<String> = from.iter().map(|node| self.staging_name(*node)).collect();
         format!(
             "cannot bring {} from {} to {}: failed to {reason}",
@@ -164,7 +164,7 @@ impl Hub {
     }
 
     /// What a task needed, and did not get. Where it is nowhere any more and lies behind plain
-    /// tasks, the scheduler is told that it is an input.
+    /// tasks, this tells the scheduler that it is an input.
     fn tell_lacked_behind(&mut self, id: TaskId, file: TaskId) {
         let Some(staging) = &self.staging else { return };
         let mut holders = staging.stager.ledger().nodes_with(file).into_iter();

@@ -17,18 +17,20 @@ use rakuda_link::mux::{self, Opener};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 
-/// Of a conversation in this process, in each direction.
+/// Size of the buffer of a conversation in this process, in each direction.
 const BUFFER_BYTES: usize = 256 << 10;
-/// A data link is tried again for so long: a node that is gone counts as lost before that, and then nobody waits here.
+/// Timeout for making a data link: a node that is gone counts as lost before that, and then nobody waits here.
 const DIAL_LIMIT: Duration = Duration::from_secs(30);
+/// Time before the first further try; it doubles from try to try.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Maximum time between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// A conversation about one file.
 pub(crate) trait Conversation: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Conversation for T {}
 
-/// See the file's head.
+/// The hosts whose files can be had, and their data links.
 #[derive(Default)]
 pub(crate) struct FileHosts {
     links: RefCell<BTreeMap<NodeId, Rc<NodeLink>>>,

@@ -1,7 +1,7 @@
-//! The inputs of an attempt, brought to its node before its first command starts.
+//! The inputs of an attempt, staged in to its node before its first command starts.
 //!
 //! It begins with the first command, not with the action: what an action does in Ruby alone happens
-//! on this machine, and brings nothing anywhere.
+//! on this machine, and stages nothing in.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -57,7 +57,7 @@ impl Hub {
         }
     }
 
-    /// What is read there by tasks that streams join to this one. What is wrong with theirs is told when they ask.
+    /// What is read there by tasks that streams join to this one. They hear what is wrong with theirs when they ask.
     fn read_beside(&mut self, id: TaskId, node: NodeId) -> Vec<TaskId> {
         let mut files = Vec::new();
         for peer in self.joined_there(id, node) {
@@ -235,7 +235,7 @@ impl Hub {
             ));
         }
         let Some(staging) = &mut self.staging else { return Ok(Added::Nothing) };
-        let at_home = staging.stager.ledger().is_home(input, LOCAL_NODE);
+        let at_home = staging.stager.ledger().stays_on(input, LOCAL_NODE);
         if staging.stager.ledger().state(input).is_some() && !at_home {
             needs.files.push(input);
             return Ok(Added::File);
@@ -270,13 +270,13 @@ impl Hub {
         }
     }
 
-    /// An attempt reads nothing any more: others may have the room.
+    /// An attempt has stopped reading: others may have the room.
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
         self.forget_written(id);
         self.stage(StagerInput::Released { id, node });
     }
 
-    /// The inputs of a command cannot all be brought. What another command of the attempt reads stays.
+    /// The inputs of a command cannot all be staged in. What another command of the attempt reads stays.
     pub(super) fn give_inputs_up(&mut self, id: TaskId, attempt: u32, node: NodeId, why: String) {
         self.forget_written(id);
         let reads = self.runs_command(id);
@@ -284,7 +284,7 @@ impl Hub {
         self.on_inputs_seen(id, attempt, Some(Text::from(why)));
     }
 
-    /// What was to be brought for an attempt and was not is not brought any more.
+    /// What was to be staged in for an attempt, and has not been, no longer is.
     pub(super) fn forget_written(&mut self, id: TaskId) {
         let Some(staging) = &mut self.staging else { return };
         staging.written.remove(&id);

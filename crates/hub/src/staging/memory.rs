@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::state::State;
 
 const FILE: &str = "places.jsonl";
-/// With so many lines that say nothing any more it is written anew.
+/// Maximum number of lines that no longer count; with more the file is written anew.
 const DEAD_LINES_MAX: usize = 10_000;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ struct Line {
     node: Text,
     bytes: u64,
     modified_ns: i128,
-    /// It was brought there, and is elsewhere, too.
+    /// It was staged in, and is elsewhere, too.
     #[serde(default)]
     copy: bool,
     /// Files that go with it: name as its folder has it, bytes, time of modification.
@@ -53,7 +53,7 @@ impl Line {
     }
 }
 
-/// See the file's head.
+/// What nodes have of earlier runs, and the file that keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// What is known, by names of files and of nodes, and what nodes have said of it.
@@ -79,7 +79,7 @@ impl Memory {
             }
         }
         let known = memory.earlier.known().values();
-        let live: usize = known.map(|known| known.homes.len() + known.copies.len()).sum();
+        let live: usize = known.map(|known| known.stays_on.len() + known.copies.len()).sum();
         if lines > live + DEAD_LINES_MAX {
             // It only says less than it could when this fails.
             let _ = memory.write_anew();
@@ -108,7 +108,7 @@ impl Memory {
         self.file.as_mut().expect("opened above").write_all(&line)
     }
 
-    /// Nothing is noted any more.
+    /// Stops noting.
     pub fn disable(&mut self) {
         self.path = None;
         self.file = None;
@@ -122,8 +122,8 @@ impl Memory {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
         let mut out = io::BufWriter::new(file);
         for (file, known) in self.earlier.known() {
-            let homes = known.homes.iter().map(|node| (node, false));
-            for (node, copy) in homes.chain(known.copies.iter().map(|node| (node, true))) {
+            let stays_on = known.stays_on.iter().map(|node| (node, false));
+            for (node, copy) in stays_on.chain(known.copies.iter().map(|node| (node, true))) {
                 serde_json::to_writer(&mut out, &Line::new(file, node, &known.state, copy))?;
                 out.write_all(b"\n")?;
             }
@@ -166,10 +166,10 @@ mod tests {
         let set = |names: &[&[u8]]| names.iter().map(|name| name.to_vec()).collect();
         let a = Known {
             state: state(1, &["a.x", "a_y"]),
-            homes: set(&[b"host1"]),
+            stays_on: set(&[b"host1"]),
             copies: set(&[b"host2"]),
         };
-        let b = Known { state: state(2, &[]), homes: set(&[b"host3"]), copies: set(&[]) };
+        let b = Known { state: state(2, &[]), stays_on: set(&[b"host3"]), copies: set(&[]) };
         let all = BTreeMap::from([(b"a".to_vec(), a), (b"b\xff".to_vec(), b)]);
         assert_eq!(*memory.earlier.known(), all);
         assert_eq!(*again.earlier.known(), all);

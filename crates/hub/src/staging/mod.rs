@@ -1,11 +1,11 @@
-//! Staging: files brought to the nodes that need them, where nodes share no file system (docs/design/staging.md).
+//! Staging: files are moved to the nodes that need them, where nodes share no file system (docs/design/staging.md).
 //!
-//! What is brought where, from where, and who waits for it `rakuda_core::stager` decides, and which
-//! files go along `rakuda_core::files`; here that is put into effect (`effects`). Before the first
-//! command of an attempt its input files are brought to its node (`inputs`). Targets are looked at
+//! `rakuda_core::stager` decides what is staged in and out, from where, and who waits for it, and
+//! `rakuda_core::files` which files go along; here that is put into effect (`effects`). Before the
+//! first command of an attempt its input files are staged in (`inputs`). Targets are looked at
 //! where they were made and go where they belong (`targets`); their secondary files go with them
 //! (`secondary`). What nodes still have of earlier runs is asked for when they come (`earlier`,
-//! `memory`). Undeclared inputs, which commands and Ruby code name, are brought when they do
+//! `memory`). Undeclared inputs, which commands and Ruby code name, are staged in when they do
 //! (`undeclared`). `transfers` moves files, `relay` one, and `hosts` knows whom to ask.
 
 mod earlier;
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::stager::{HomeRules, Homeward, Stager, StagerEffect};
+use rakuda_core::stager::{StageOut, StageOutRules, Stager, StagerEffect};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::StagingSettings;
@@ -40,7 +40,7 @@ use state::State;
 use under_way::{Destination, Moving};
 pub(crate) use under_way::{HeldFile, Moved};
 
-/// See the file's head.
+/// The stager, what it has decided, and the transfers that are under way.
 pub(crate) struct Staging {
     settings: StagingSettings,
     stager: Stager<State>,
@@ -53,16 +53,16 @@ pub(crate) struct Staging {
     moves: BTreeMap<u32, Moving>,
     /// Removals that are under way, by number.
     removals: BTreeMap<u32, AbortHandle>,
-    homeward: Homeward<Destination>,
+    stage_out: StageOut<Destination>,
     /// Folders that were made.
     folders: BTreeMap<NodeId, BTreeSet<Vec<u8>>>,
-    /// Questions of the front that wait for a task's file to come home.
+    /// Requests of the front that wait for a task's file to be staged out.
     fetches: BTreeMap<TaskId, Vec<u32>>,
     /// What Ruby code of actions has written since their last command.
     written: BTreeMap<TaskId, BTreeSet<PathBuf>>,
     /// Other tasks' files that the commands of an attempt name.
     named: BTreeMap<TaskId, BTreeSet<TaskId>>,
-    /// What was brought to each node for a command, beside files of tasks.
+    /// What was staged in to each node for a command, beside files of tasks.
     sent: BTreeMap<NodeId, BTreeMap<PathBuf, FileVersion>>,
     /// What is on its way there, and which attempts wait for it.
     on_the_way: BTreeMap<(NodeId, PathBuf, FileVersion), Vec<(TaskId, u32)>>,
@@ -74,11 +74,11 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// `root`: where it is remembered what nodes have; none: it is not.
+    /// `root`: where it is remembered what nodes have; `None` if it is not.
     pub fn new(settings: StagingSettings, root: Option<&Path>) -> Self {
         let (reports, reported) = unbounded_channel();
         let globs = settings.home.iter().map(|glob| glob.0.clone()).collect();
-        let rules = HomeRules { all: settings.all_home, globs };
+        let rules = StageOutRules { all: settings.all_home, globs };
         Self {
             settings,
             stager: Stager::new(LOCAL_NODE),
@@ -88,7 +88,7 @@ impl Staging {
             moves: BTreeMap::new(),
             removals: BTreeMap::new(),
             failed: BTreeSet::new(),
-            homeward: Homeward::new(LOCAL_NODE, rules),
+            stage_out: StageOut::new(LOCAL_NODE, rules),
             folders: BTreeMap::new(),
             fetches: BTreeMap::new(),
             written: BTreeMap::new(),

@@ -16,9 +16,9 @@ use rakuda_proto::files::{ContentEnd, FileAnswer, FileRequest, FileVersion};
 
 use super::hosts::FileHosts;
 
-/// Nothing moves for so long: the transfer is given up.
+/// Timeout for a transfer that stands still.
 const STALL: Duration = Duration::from_secs(60);
-/// A transfer is tried so often.
+/// Maximum number of tries of a transfer.
 const TRIES: u32 = 3;
 
 /// A file as a node calls it.
@@ -59,15 +59,15 @@ pub(super) struct Part {
     pub version: FileVersion,
 }
 
-/// What was brought besides the file that was asked for.
+/// What was moved besides the file that was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     pub secondary: u32,
     pub bytes: u64,
 }
 
-/// Brings a file with its secondary: these first, so that who finds the file finds them. One that
-/// is not what it was any more is passed over.
+/// Moves a file with its secondary files: these first, so that who finds the file finds them. One that
+/// has changed is passed over.
 pub(super) async fn relay_all(
     hosts: Rc<FileHosts>,
     file: Part,
@@ -88,7 +88,7 @@ pub(super) async fn relay_all(
     Ok(carried)
 }
 
-/// Brings a file from one node to another.
+/// Moves a file from one node to another.
 pub(super) async fn relay(
     hosts: Rc<FileHosts>,
     from: FileOnNode,

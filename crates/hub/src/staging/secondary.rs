@@ -113,7 +113,7 @@ impl Hub {
             self.files.owner_of(path.as_os_str().as_bytes(), |id, path| self.keeps(id, path));
         let owner = owner.filter(|owner| *owner != task)?;
         let ledger = staging.stager.ledger();
-        if ledger.is_home(owner, LOCAL_NODE) {
+        if ledger.stays_on(owner, LOCAL_NODE) {
             return None;
         }
         let mut nodes = ledger.nodes_with(owner);
@@ -124,9 +124,9 @@ impl Hub {
 
     /// Ruby code has made these of a target and its secondary files here, and commands the others
     /// on their node: these go there, and the task is settled then.
-    pub(super) fn follow(&mut self, id: TaskId, coming: Followed, files: Files) {
+    pub(super) fn follow(&mut self, id: TaskId, whole: Followed, files: Files) {
         let Some(attempt) = self.run.attempts().get(id) else { return };
-        let (node, number) = (coming.node, attempt.number());
+        let (node, number) = (whole.node, attempt.number());
         let part = |(path, version): (Vec<u8>, FileVersion)| {
             let here = named(Path::new("/"), &path);
             let place = |node| FileOnNode { node, path: self.path_on(node, &here) };
@@ -144,7 +144,7 @@ impl Hub {
             }
             let _ = reports.send(Moved(Kind::Followed { id, number, result }));
         });
-        staging.homeward.follows(id, node, Destination::Followed(coming));
+        staging.stage_out.follows(id, node, Destination::Followed(whole));
         self.tell(Input::StagingOut { id });
     }
 
@@ -153,7 +153,7 @@ impl Hub {
         let Some(staging) = &mut self.staging else { return };
         let is_it = self.run.attempts().get(id).is_some_and(|attempt| attempt.number() == number);
         // Else it is the report of an attempt that was lost meanwhile.
-        let taken = staging.homeward.take_made(id, |way| is_it && !way.is_home());
+        let taken = staging.stage_out.take_made(id, |way| is_it && !way.is_home());
         let Some((_, Destination::Followed(followed))) = taken else { return };
         if let Err(why) = result {
             let name = self.display_name(id);
@@ -161,7 +161,7 @@ impl Hub {
                 "cannot bring {name} to {}: failed to {why}",
                 self.staging_name(followed.node)
             );
-            self.finish_not_brought(id, &why);
+            self.finish_not_staged(id, &why);
             self.release_endings();
             return;
         }

@@ -1,12 +1,12 @@
-//! Targets: where each was made, those that come home, and what waits for that.
+//! Targets: where each was made, those that are staged out, and what waits for that.
 //!
-//! Which come home `rakuda_core::stager` decides (`Homeward`). All others stay on the node that made
-//! them until a task elsewhere needs them.
+//! `rakuda_core::stager` decides which are staged out (`StageOut`). All others stay on the node that
+//! made them until a task elsewhere needs them.
 
 use std::collections::BTreeSet;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::stager::{Coming, MadeTarget, StagerInput};
+use rakuda_core::stager::{MadeTarget, Outgoing, StagerInput};
 use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
@@ -36,7 +36,7 @@ impl Hub {
     }
 
     /// An action has ended well, and its node has looked at the target and beside it: the task is
-    /// settled now, or when the target has come home. `strays`: those of the files beside it that
+    /// settled now, or when the target is staged out. `strays`: those of the files beside it that
     /// Ruby code has written here, while commands ran there.
     pub(crate) fn take_target(
         &mut self,
@@ -47,7 +47,7 @@ impl Hub {
         mut strays: Files,
     ) {
         let Some(attempt) = self.run.attempts().get(id) else { return };
-        // Ruby code may have written it here, or have had it brought here; the younger one counts.
+        // Ruby code may have written it here, or have had it staged out; the younger one counts.
         let AttemptDetails { target, before, .. } = &attempt.details;
         let here = self.staging.as_ref().and_then(|_| identity_of(target));
         let made_here = here.filter(|here| match &seen {
@@ -92,7 +92,7 @@ impl Hub {
         }
     }
 
-    /// The target is on a node with its secondary files: it stays there, or comes home first.
+    /// The target is on a node with its secondary files: it stays there, or is staged out first.
     pub(super) fn settle_made(
         &mut self,
         id: TaskId,
@@ -101,24 +101,30 @@ impl Hub {
         state: &State,
     ) {
         let Some(attempt) = self.run.attempts().get(id) else { return };
-        let was_home = attempt.details.before.is_some();
+        let was_at_home = attempt.details.before.is_some();
         self.stage(StagerInput::Settled { file: id, node, state: state.clone() });
         self.remember(id, node, state, true);
-        if self.sets_out(id, node, was_home, seen) {
+        if self.sets_out(id, node, was_at_home, seen) {
             self.tell(Input::StagingOut { id });
-            self.stage(StagerInput::WantedHome { file: id });
+            self.stage(StagerInput::StageOutWanted { file: id });
         } else {
             self.finish_well(id, Some(seen));
             self.release_endings();
         }
     }
 
-    /// Whether a target that was made on a node sets out for home.
-    fn sets_out(&mut self, id: TaskId, node: NodeId, was_home: bool, seen: FileIdentity) -> bool {
+    /// Whether a target that was made on a node is to be staged out.
+    fn sets_out(
+        &mut self,
+        id: TaskId,
+        node: NodeId,
+        was_at_home: bool,
+        seen: FileIdentity,
+    ) -> bool {
         let is_staged = self.is_staged(&self.home_path(id));
         let Some(staging) = &mut self.staging else { return false };
-        let made = MadeTarget { id, node, name: self.names.name(id), is_staged, was_home };
-        staging.homeward.made(&made, staging.stager.ledger(), Destination::Home(seen))
+        let made = MadeTarget { id, node, name: self.names.name(id), is_staged, was_at_home };
+        staging.stage_out.made(&made, staging.stager.ledger(), Destination::Home(seen))
     }
 
     /// A file is in this state, and stays on this node; what goes with it is as it was, or nothing
@@ -157,74 +163,74 @@ impl Hub {
     }
 
     /// These are asked for.
-    pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
+    pub(crate) fn request_stage_out(&mut self, tasks: &[TaskId], by_action: bool) {
         let Some(staging) = &mut self.staging else { return };
-        let Staging { homeward, stager, .. } = staging;
-        let files = homeward.request(tasks, by_action, self.run.scheduler(), stager.ledger());
-        self.bring_home(files);
+        let Staging { stage_out, stager, .. } = staging;
+        let files = stage_out.request(tasks, by_action, self.run.scheduler(), stager.ledger());
+        self.stage_out(files);
     }
 
     /// More prerequisites of a task are known now.
     pub(crate) fn want_added(&mut self, id: TaskId, added: &[TaskId]) {
         let Some(staging) = &mut self.staging else { return };
-        let Staging { homeward, stager, .. } = staging;
-        let files = homeward.request_added(id, added, self.run.scheduler(), stager.ledger());
-        self.bring_home(files);
+        let Staging { stage_out, stager, .. } = staging;
+        let files = stage_out.request_added(id, added, self.run.scheduler(), stager.ledger());
+        self.stage_out(files);
     }
 
     /// A task was settled. One that was not run may be elsewhere.
     pub(crate) fn on_settled_elsewhere(&mut self, id: TaskId) {
         let Some(staging) = &mut self.staging else { return };
-        if staging.homeward.settled(id, staging.stager.ledger()) {
-            self.bring_home(vec![id]);
+        if staging.stage_out.settled(id, staging.stager.ledger()) {
+            self.stage_out(vec![id]);
         }
     }
 
-    fn bring_home(&mut self, files: Vec<TaskId>) {
+    fn stage_out(&mut self, files: Vec<TaskId>) {
         for file in files {
-            self.stage(StagerInput::WantedHome { file });
+            self.stage(StagerInput::StageOutWanted { file });
         }
     }
 
     /// An invocation must not end while what it asked for is on its way; gives its end back when nothing is.
-    pub(crate) fn hold_for_comings(&mut self, ending: Output) -> Option<Output> {
+    pub(crate) fn hold_for_stage_out(&mut self, ending: Output) -> Option<Output> {
         match &mut self.staging {
-            Some(staging) => staging.homeward.hold(ending),
+            Some(staging) => staging.stage_out.hold(ending),
             None => Some(ending),
         }
     }
 
     pub(super) fn release_endings(&mut self) {
         if let Some(staging) = &mut self.staging {
-            self.outputs.extend(staging.homeward.take_endings());
+            self.outputs.extend(staging.stage_out.take_endings());
         }
     }
 
-    /// Targets that were asked for and could not be brought home.
-    pub(crate) fn take_not_brought(&mut self) -> BTreeSet<TaskId> {
+    /// Targets that were asked for and could not be staged out.
+    pub(crate) fn take_not_staged_out(&mut self) -> BTreeSet<TaskId> {
         let staging = self.staging.as_mut();
-        staging.map(|staging| staging.homeward.take_missed()).unwrap_or_default()
+        staging.map(|staging| staging.stage_out.take_missed()).unwrap_or_default()
     }
 
-    pub(super) fn on_came_home(&mut self, id: TaskId) {
+    pub(super) fn on_staged_out(&mut self, id: TaskId) {
         let Some(staging) = &mut self.staging else { return };
-        let coming = staging.homeward.take(id, Destination::is_home);
-        if let Some(Coming::Made { details: Destination::Home(seen), .. }) = coming {
+        let outgoing = staging.stage_out.take(id, Destination::is_home);
+        if let Some(Outgoing::Made { details: Destination::Home(seen), .. }) = outgoing {
             self.finish_well(id, Some(seen));
         }
         self.answer_fetches(id, None);
         self.release_endings();
     }
 
-    pub(super) fn on_not_come_home(&mut self, id: TaskId, why: &str) {
+    pub(super) fn on_not_staged_out(&mut self, id: TaskId, why: &str) {
         self.answer_fetches(id, Some(why));
         let Some(staging) = &mut self.staging else { return };
-        let Some(coming) = staging.homeward.miss(id, Destination::is_home) else { return };
+        let Some(outgoing) = staging.stage_out.miss(id, Destination::is_home) else { return };
         let reason = Text::from(why.to_owned());
         self.link.push(&HubMessage::TargetNotBrought { task: id.0, reason });
-        match coming {
-            Coming::Made { .. } => self.finish_not_brought(id, why),
-            Coming::Settled => self.warn(why),
+        match outgoing {
+            Outgoing::Made { .. } => self.finish_not_staged(id, why),
+            Outgoing::Settled => self.warn(why),
         }
         self.release_endings();
     }
@@ -275,7 +281,7 @@ impl Hub {
         self.agents.node(node).port.ask(ToAgent::PutAway { path, rename, unless });
     }
 
-    /// An attempt whose action had ended well was lost with its node before its target was known or at home.
+    /// An attempt whose action had ended well was lost with its node before its target was known or staged out.
     pub(crate) fn note_lost_target(&mut self, id: TaskId, reason: &str) {
         let Some(attempt) = self.run.take(id) else { return };
         let (outcome, settled) = (Outcome::Lost, TargetEnding::Untouched);
@@ -284,12 +290,12 @@ impl Hub {
         self.note_attempt_ended(id, &attempt, &note);
     }
 
-    /// Attempts whose targets are on their way from a node that is lost: nothing of these comes any more.
-    pub(crate) fn take_comings(&mut self, lost: NodeId) -> Vec<TaskId> {
+    /// Attempts whose targets are on their way from a node that is lost: these do not arrive.
+    pub(crate) fn take_staging_out(&mut self, lost: NodeId) -> Vec<TaskId> {
         let Some(staging) = &mut self.staging else { return Vec::new() };
-        let taken = staging.homeward.lose(lost);
+        let taken = staging.stage_out.lose(lost);
         for file in &taken {
-            self.stage(StagerInput::UnwantedHome { file: *file });
+            self.stage(StagerInput::StageOutUnwanted { file: *file });
         }
         taken
     }
@@ -300,8 +306,8 @@ impl Hub {
         self.finish_action(id, &attempt, ActionOutcome::Ok, &attempt.details.message, seen);
     }
 
-    /// The target of an attempt cannot be brought to where it belongs.
-    pub(super) fn finish_not_brought(&mut self, id: TaskId, why: &str) {
+    /// The target of an attempt cannot be moved to where it belongs.
+    pub(super) fn finish_not_staged(&mut self, id: TaskId, why: &str) {
         let Some(attempt) = self.run.take(id) else { return };
         self.finish_action(id, &attempt, ActionOutcome::Failed, why.as_bytes(), None);
     }

@@ -142,7 +142,7 @@ impl Hub {
 }
 
 impl super::Staging {
-    /// The run is over: nothing is moved any more.
+    /// The run is over: nothing more is moved.
     pub(crate) fn end(&mut self) {
         for moving in std::mem::take(&mut self.moves).into_values() {
             moving.task.abort();

@@ -1,9 +1,9 @@
 //! Undeclared inputs: files that the words of a command or Ruby code of an action name, and neither
 //! a task nor `needs inputs:` does.
 //!
-//! They are brought to the action's node before the command, and to this machine when Ruby code
-//! looks for them. Nothing of them is in the books: they belong to one attempt. A file of another
-//! task is brought as an input is. What words mean `rakuda_core::files` decides.
+//! They are staged in to the action's node before the command, and fetched to this machine when Ruby
+//! code looks for them. Nothing of them is in the books: they belong to one attempt. A file of
+//! another task is staged in as an input is. What words mean `rakuda_core::files` decides.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -27,7 +27,7 @@ use crate::attempts::state::{PendingCommand, RunningAttempt};
 use crate::error::HubError;
 use crate::hub::Hub;
 
-/// What became of a question of the front.
+/// What came of a request of the front.
 type Outcome = Result<FileAnswer, String>;
 
 impl Hub {
@@ -99,7 +99,7 @@ impl Hub {
         });
     }
 
-    /// Has a file brought here that belongs to another task and is elsewhere; whether there is such a one.
+    /// Has a file staged out that belongs to another task and is elsewhere; whether there is such a one.
     fn fetch_of_other(&mut self, request: u32, task: TaskId, path: &Text) -> bool {
         let here = at(path);
         let Some(node) = self.held_elsewhere(&here, task) else { return false };
@@ -112,9 +112,9 @@ impl Hub {
             if let Some(staging) = &mut self.staging {
                 staging.fetches.entry(id).or_default().push(request);
             }
-            self.stage(StagerInput::WantedHome { file: id });
+            self.stage(StagerInput::StageOutWanted { file: id });
         } else {
-            // Alone: what goes with it would be brought in vain. So it is not in the books.
+            // Alone: what goes with it would be moved in vain. So it is not in the books.
             self.ask_node(request, node, &here, |hosts, there, here| async move {
                 fetch(&hosts, there, here).await
             });
@@ -169,7 +169,7 @@ impl Hub {
         self.flush_urgent = true;
     }
 
-    /// Those who look for a task's file are told.
+    /// Answers those who look for a task's file.
     pub(super) fn answer_fetches(&mut self, id: TaskId, error: Option<&str>) {
         let fetches = self.staging.as_mut().and_then(|staging| staging.fetches.remove(&id));
         for request in fetches.unwrap_or_default() {
@@ -229,7 +229,7 @@ impl Hub {
         names.map(|path| path.into_os_string().into_vec()).collect()
     }
 
-    /// Has a file of this machine brought before the next command of an action, unless it is there in this state;
+    /// Has a file of this machine staged in before the next command of an action, unless it is there in this state;
     /// whether it is to be.
     pub(super) fn send_to(&mut self, task: TaskId, node: NodeId, path: &[u8]) -> bool {
         let path = named(Path::new("/"), path);
@@ -245,7 +245,7 @@ impl Hub {
         written.is_some_and(|written| written.contains(&at(path)))
     }
 
-    /// Brings what an action has written to its node; how many files are on their way.
+    /// Stages in what an action has written; how many files are on their way.
     pub(super) fn send_written(&mut self, task: TaskId, node: NodeId, number: u32) -> u32 {
         let written = self.staging.as_mut().and_then(|staging| staging.written.remove(&task));
         let mut count = 0;
@@ -345,7 +345,7 @@ fn at(path: &Text) -> PathBuf {
     named(Path::new("/"), &path.0)
 }
 
-/// Brings a file here, if it is there and not the same.
+/// Fetches a file, if it is there and not the same.
 async fn fetch(hosts: &Rc<FileHosts>, there: FileOnNode, here: FileOnNode) -> Outcome {
     match look(hosts, &there).await? {
         None => Ok(FileAnswer::Nowhere),

@@ -1,4 +1,4 @@
-//! What is on its way between nodes, and what its end is told as.
+//! What is on its way between nodes, and how its end is reported.
 
 use std::path::PathBuf;
 
@@ -54,10 +54,10 @@ pub(super) enum Kind {
     },
 }
 
-/// Where a target goes whose action has ended well.
+/// Where the target goes of an action that has ended well.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// Home.
+    /// It is staged out.
     Home(FileIdentity),
     /// Ruby code has made it here: to where its secondary files are.
     Followed(Followed),

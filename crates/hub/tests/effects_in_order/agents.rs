@@ -364,32 +364,32 @@ impl AgentPort for FarAgent {
         }
     }
 
-    fn ask(&self, question: ToAgent) {
+    fn ask(&self, message: ToAgent) {
         let (state, operations) = (&self.0, Operations::default());
         if !state.hears() {
             return;
         }
-        match question {
-            ToAgent::Look { question, paths } => {
+        match message {
+            ToAgent::Look { probe, paths } => {
                 let files = paths.iter().map(|path| identity_of(&state.at(path))).collect();
-                state.answer(FromAgent::Looked { question, files, operations });
+                state.answer(FromAgent::Looked { probe, files, operations });
             }
-            ToAgent::LookAround { question, path, searches } => {
+            ToAgent::LookAround { probe, path, searches } => {
                 let (target, found) = (identity_of(&state.at(&path)), vec![vec![]; searches.len()]);
                 let more = false;
-                state.answer(FromAgent::LookedAround { question, target, found, more, operations });
+                state.answer(FromAgent::LookedAround { probe, target, found, more, operations });
             }
-            ToAgent::TellTime { question } => {
-                state.answer(FromAgent::Time { question, now_ns: 0 });
+            ToAgent::TellTime { probe } => {
+                state.answer(FromAgent::Time { probe, now_ns: 0 });
             }
-            ToAgent::AskResident { question, files } => {
-                state.answer(FromAgent::Resident { question, files: vec![None; files.len()] });
+            ToAgent::AskResident { probe, files } => {
+                state.answer(FromAgent::Resident { probe, files: vec![None; files.len()] });
             }
-            ToAgent::Expect { question, .. } => {
-                state.answer(FromAgent::Seen { question, wrong: None, operations });
+            ToAgent::Expect { probe, .. } => {
+                state.answer(FromAgent::Seen { probe, wrong: None, operations });
             }
-            ToAgent::EndLeft { question, .. } => {
-                state.answer(FromAgent::LeftEnded { question, killed: 0 });
+            ToAgent::EndLeft { probe, .. } => {
+                state.answer(FromAgent::LeftEnded { probe, killed: 0 });
             }
             ToAgent::MakeFolders { paths } => {
                 for path in paths {

@@ -196,7 +196,8 @@ impl Front {
                 files = [task].into();
             }
             for file in files {
-                journal.expect_that(|it| it.has(file, 0, plan), || format!("{file} came home"));
+                journal
+                    .expect_that(|it| it.has(file, 0, plan), || format!("{file} was staged out"));
             }
         }
     }

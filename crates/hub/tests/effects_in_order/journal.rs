@@ -34,8 +34,8 @@ pub struct Journal {
     nodes: BTreeMap<u32, u32>,
     /// Attempts that have ended well: task and node.
     made: BTreeSet<(u32, u32)>,
-    /// Files that were brought to a node, by their tasks.
-    pub brought: BTreeSet<(u32, u32)>,
+    /// Files that were staged in or out, by their tasks.
+    pub staged: BTreeSet<(u32, u32)>,
     /// What is wrong. Nobody fails before the run is over: the hub would wait for the rest of it.
     pub faults: Vec<String>,
 }
@@ -51,7 +51,7 @@ impl Journal {
             lost: BTreeMap::new(),
             nodes: BTreeMap::new(),
             made: BTreeSet::new(),
-            brought: BTreeSet::new(),
+            staged: BTreeSet::new(),
             faults: Vec::new(),
         }
     }
@@ -82,7 +82,7 @@ impl Journal {
                 return;
             }
             JournalEvent::FileStaged(one) => {
-                self.brought.insert((one.task, one.to));
+                self.staged.insert((one.task, one.to));
                 return;
             }
             JournalEvent::NodeJoined(one) => {
@@ -132,18 +132,18 @@ impl Journal {
             for file in plan.files_of(task) {
                 self.expect_that(
                     |it| it.has(file, node, plan),
-                    || format!("file {file} was brought to node {node} for {task}"),
+                    || format!("file {file} was staged in to node {node} for {task}"),
                 );
             }
         }
     }
 
-    /// Whether a node has a file: it was made or brought there. What the code of an action makes is here.
+    /// Whether a node has a file: it was made or staged in there. What the code of an action makes is here.
     pub fn has(&self, file: u32, node: u32, plan: &Plan) -> bool {
         let is_made_there = match plan.tasks[file as usize].commands {
             0 => node == 0,
             _ => self.made.contains(&(file, node)),
         };
-        is_made_there || self.brought.contains(&(file, node))
+        is_made_there || self.staged.contains(&(file, node))
     }
 }

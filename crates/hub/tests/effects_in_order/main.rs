@@ -43,8 +43,8 @@ const NEEDED: [&str; 12] = [
     "attempts lost",
     "started on a node that is back",
     "started with files that were staged",
-    "files brought to a node",
-    "files brought home",
+    "files staged in",
+    "files staged out",
 ];
 
 /// Folders of their own for each run: that of the run, and that of the node elsewhere.
@@ -122,8 +122,8 @@ fn run(plan: &Plan) -> Counts {
         assert_eq!(journal.notes.iter().filter(noted).count(), started as usize);
     }
     assert_eq!(journal.notes.contains(&Note::RunEnded), begun > 0);
-    for (_, node) in &journal.brought {
-        let what = if *node == FAR.0 { "files brought to a node" } else { "files brought home" };
+    for (_, node) in &journal.staged {
+        let what = if *node == FAR.0 { "files staged in" } else { "files staged out" };
         *counts.entry(what).or_default() += 1;
     }
     counts

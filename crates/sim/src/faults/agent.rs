@@ -16,8 +16,8 @@ use super::truth::SERVER;
 use crate::units::SECOND_NS;
 use state::{Agent, Process};
 
-/// So long after it sent what the hub has heard last, an agent ends all that runs. Less than the
-/// hub's `SILENCE_NS` by more than a tick.
+/// Maximum time after which an agent that the hub does not hear ends all that runs, from when it
+/// sent what the hub has heard last. Less than the hub's `SILENCE_NS` by more than a tick.
 pub(crate) const LEASE_NS: u64 = 4 * SECOND_NS;
 
 impl Chaos {
@@ -290,7 +290,7 @@ impl Chaos {
         }
     }
 
-    /// A process has ended, and its agent knows; the hub is told, at once or when it can be.
+    /// A process has ended, and its agent knows; the hub hears of it, at once or when it can.
     fn finish(&mut self, node: u32, command: u32, outcome: ActionOutcome, content: Option<u64>) {
         let process = self.agent(node).running.remove(&command).expect("it runs");
         let Process { life, task, attempt, target, frees_core, is_over, .. } = process;

@@ -15,7 +15,7 @@ use super::messages::{Ended, Happening, Order, Start};
 use crate::units::SECOND_NS;
 use state::{Later, Running, Shadow};
 
-/// How long files are brought, or looked at, at most.
+/// Maximum time for which files are staged in, or looked at.
 const FILES_NS_MAX: u64 = SECOND_NS;
 
 impl Chaos {
@@ -108,7 +108,7 @@ impl Chaos {
         let caller = self.hub.run.attempts().acting_as(id, attempt).map(|_| id);
         let tasks = [TaskId(called)];
         if self.scenario.stages() {
-            self.want_home(&tasks, true);
+            self.request_stage_out(&tasks, true);
         }
         self.event(Event::InvocationStarted { id: invocation, tasks: &tasks, caller });
         if caller.is_some() {

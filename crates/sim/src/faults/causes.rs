@@ -1,5 +1,5 @@
-//! What failures were due to, as nobody but the simulator knows: no failure over a file server
-//! counts, but within the limits that `docs/design/reach.md` states.
+//! What failures were due to, as only the simulator knows: no failure over a file server counts,
+//! but within the limits that `docs/design/reach.md` states.
 
 pub(crate) mod state;
 
@@ -9,13 +9,13 @@ use super::chaos::Chaos;
 use crate::units::SECOND_NS;
 use state::Cause;
 
-/// A task is uncharged so often.
+/// Maximum number of failures of a task that are uncharged.
 const UNCHARGED_MAX: u32 = 3;
 
-/// A silence that is older may uncharge nothing any more: that counts from when the hub first saw it.
+/// Maximum time for which failures over an unresponsive host may be uncharged, from when the hub first saw it so.
 const OLD_NS: u64 = 200 * SECOND_NS;
 
-/// The loss of a file is noticed, and asked about, within this time.
+/// Maximum time until the loss of a file is noticed, and asked about.
 const NOTICED_NS: u64 = 60 * SECOND_NS;
 
 impl Chaos {
@@ -34,7 +34,7 @@ impl Chaos {
 
     /// What a round has found.
     pub(crate) fn note_answer(&mut self, answer: &ReachInput) {
-        let ReachInput::Answered { round, files, silent } = answer else {
+        let ReachInput::Answered { round, files, unresponsive } = answer else {
             self.hub.reach.unanswered_ns = Some(self.now);
             return;
         };
@@ -42,7 +42,7 @@ impl Chaos {
             files.iter().any(|(id, reach)| id.0 == file && *reach == rakuda_core::Reach::Nowhere)
         };
         for cause in self.gfarm.causes.values_mut().filter(|cause| cause.round == Some(*round)) {
-            cause.seen |= cause.host.is_some_and(|host| silent.contains_key(&HostId(host)));
+            cause.seen |= cause.host.is_some_and(|host| unresponsive.contains_key(&HostId(host)));
             cause.seen |= cause.file.is_some_and(is_lost);
         }
     }
@@ -65,7 +65,7 @@ impl Chaos {
         self.hub.reach.limited.insert(TaskId(task));
     }
 
-    /// The limit within which a failure counts; none: it should not.
+    /// The limit within which a failure counts; `None` if it should not.
     fn limit_of(&self, task: u32, cause: &Cause) -> Option<&'static str> {
         let reach = &self.hub.reach;
         if reach.uncharged.get(&TaskId(task)).is_some_and(|times| *times >= UNCHARGED_MAX) {

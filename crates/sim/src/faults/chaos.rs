@@ -22,7 +22,7 @@ use crate::queue::EventQueue;
 use crate::random::{Purpose, Random};
 use crate::units::SECOND_NS;
 
-/// A run must end so long after things have stopped going wrong.
+/// Maximum time until a run ends once things have stopped going wrong.
 const PATIENCE_NS: u64 = 100_000 * SECOND_NS;
 const MILLISECOND_NS: u64 = 1_000_000;
 
@@ -32,7 +32,7 @@ pub type Counts = BTreeMap<&'static str, u64>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Link {
     pub(crate) cut: bool,
-    /// Messages take so many times as long.
+    /// Factor by which messages take longer.
     pub(crate) slowness: u64,
     /// When the last message arrives, to the agent and to the hub.
     last_ns: [u64; 2],

@@ -74,7 +74,7 @@ impl Chaos {
     /// The node of attempts is gone. Those whose end was only to be looked at have ended.
     pub(crate) fn lose_attempts(&mut self, node: u32) {
         let there = NodeId(node);
-        // Targets that come home are staging's.
+        // Targets that are staged out are staging's.
         let looked_at = |state: &AttemptState| {
             matches!(state, AttemptState::Inspecting | AttemptState::Clearing)
         };

@@ -16,19 +16,19 @@ use super::messages::Happening;
 use crate::units::SECOND_NS;
 use state::GfarmHappening;
 
-/// A client gives up after this time at most.
+/// Maximum time after which a client gives up.
 const CLIENT_NS_MAX: u64 = 15 * SECOND_NS;
 
-/// A host has so long to hand out a byte when it is asked.
+/// Timeout for a host to hand out a byte.
 const PROBE_NS: u64 = 5 * SECOND_NS;
 
-/// The catalogue has so long to answer.
+/// Timeout for the catalogue to answer.
 const CATALOGUE_NS: u64 = 10 * SECOND_NS;
 
-/// What nothing can make is waited for: its host is away for so long at most.
+/// Maximum time for which a host with files that nothing can make is away: tasks wait for these.
 const INPUTS_AWAY_NS: u64 = 15 * SECOND_NS;
 
-/// A server that answers for less time than this between two silences is taken to have been silent throughout.
+/// Minimum time for which a server answers between two times when it is unresponsive; below it, these count as one.
 const BREATH_NS: u64 = 30 * SECOND_NS;
 
 impl Chaos {
@@ -75,7 +75,7 @@ impl Chaos {
     }
 
     /// A server dies or hangs, and its machine does not.
-    pub(crate) fn silence_server(&mut self) {
+    pub(crate) fn freeze_server(&mut self) {
         let host = self.random.below(self.gfarm.servers.len() as u64) as u32;
         let at_most = if self.random.below(3) == 0 { 180 } else { 40 };
         let for_ns = self.random.below(at_most * SECOND_NS);
@@ -230,23 +230,24 @@ impl Chaos {
     fn find_out(&mut self, life: u64, round: u32, files: &[TaskId]) {
         let named: Vec<(TaskId, Option<Vec<u32>>)> =
             files.iter().map(|id| (*id, self.gfarm.listed_hosts(id.0))).collect();
-        let mut silent = BTreeMap::new();
+        let mut unresponsive = BTreeMap::new();
         for (id, hosts) in &named {
             for host in hosts.iter().flatten().filter(|host| !self.gfarm.answers(**host)) {
-                silent.entry(HostId(*host)).or_insert(*id);
+                unresponsive.entry(HostId(*host)).or_insert(*id);
             }
         }
         let reach = |hosts: Option<Vec<u32>>| match hosts {
             None => Reach::Unknown,
             Some(hosts) => {
                 let hosts = hosts.into_iter().map(HostId);
-                let hosts: Vec<HostId> = hosts.filter(|host| !silent.contains_key(host)).collect();
+                let hosts: Vec<HostId> =
+                    hosts.filter(|host| !unresponsive.contains_key(host)).collect();
                 if hosts.is_empty() { Reach::Nowhere } else { Reach::Hosts(hosts) }
             }
         };
         let files = named.into_iter().map(|(id, hosts)| (id, reach(hosts))).collect();
-        let after_ns = if silent.is_empty() { SECOND_NS / 20 } else { PROBE_NS };
-        let answer = ReachInput::Answered { round, files, silent };
+        let after_ns = if unresponsive.is_empty() { SECOND_NS / 20 } else { PROBE_NS };
+        let answer = ReachInput::Answered { round, files, unresponsive };
         let told = GfarmHappening::Told { life, answer };
         self.queue.push(self.now + after_ns, Happening::Gfarm(told));
     }

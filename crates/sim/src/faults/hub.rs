@@ -1,4 +1,4 @@
-//! The hub: what is told to the run and what it says, the journal, sessions with agents.
+//! The hub: what the run hears and what it says, the journal, sessions with agents.
 //!
 //! Starts anew from its journal alone. Checks at each step that no effect is taken twice and
 //! nothing is made that is there.
@@ -21,12 +21,13 @@ use super::staging::state::{HubStaging, PlaceNote};
 use super::truth::SERVER;
 use crate::units::SECOND_NS;
 
-/// A node that was not heard for so long is lost.
+/// Maximum time without a word from a node; then it is lost.
 const SILENCE_NS: u64 = 8 * SECOND_NS;
-/// A node that was not heard for so long is given up.
+/// Maximum time without a word from a node that is lost; then it is given up.
 const AWAY_NS: u64 = 40 * SECOND_NS;
-/// An action that runs longer is ended.
+/// Timeout for an action.
 const TIMEOUT_NS: u64 = 60 * SECOND_NS;
+/// Time that the hub takes to look at a file.
 const LOOK_NS: u64 = 100_000;
 /// So long a command has to end after each signal.
 const STOPS: StopSettings = StopSettings { grace_ns: 2 * SECOND_NS, first: Signal::Interrupt };
@@ -376,7 +377,7 @@ impl Chaos {
             }
             ending @ Output::InvocationEnded { .. } => {
                 let Some(Output::InvocationEnded { failed, abandoned, .. }) =
-                    self.hold_for_comings(ending)
+                    self.hold_for_stage_out(ending)
                 else {
                     return;
                 };
@@ -530,7 +531,7 @@ impl Chaos {
     fn perform_for_stop(&mut self, effect: StopEffect) {
         let command = match effect {
             StopEffect::Begin { how } => return self.note(format_args!("the run ends {how:?}")),
-            // Those are told one by one, too.
+            // Each of those gets a `Send`, too.
             StopEffect::KillAll => return,
             StopEffect::Send { command, .. } | StopEffect::GiveUpNode { command } => command,
         };
@@ -657,7 +658,7 @@ impl Chaos {
         let session = self.session_of(node);
         let peer = &mut self.hub.peers[node as usize];
         let (incarnation, sent_ns) = (peer.incarnation, peer.sent_ns);
-        // Where files are brought to nodes they are asked for.
+        // Where files are staged in, nodes are asked for them.
         let files_kept = !self.scenario.shared || peer.files_kept && are_files_trusted;
         self.note(format_args!("node {node} comes kept {files_kept}"));
         self.send_order(

@@ -18,7 +18,7 @@ impl Chaos {
         let kinds = if self.scenario.shared { 14 } else { 20 };
         match self.random.below(kinds) {
             14.. if self.scenario.stages() => self.break_data(for_ns),
-            14.. => self.silence_server(),
+            14.. => self.freeze_server(),
             0..=2 => self.kill_machine(node, for_ns),
             3 | 4 => self.cut_link(node, for_ns),
             5 | 6 => self.slow_link(node, for_ns),

@@ -101,7 +101,7 @@ pub(crate) enum Report {
     CoreKept {
         command: u32,
     },
-    /// When the target was written; none: it is not there.
+    /// When the target was written; `None` if it is not there.
     Looked {
         task: u32,
         attempt: u32,

@@ -2,12 +2,12 @@
 //! messages, and faults drawn from the seed.
 //!
 //! Not the model of `simulation`: how long a transfer takes is drawn, and nothing shares a disk,
-//! because here the order of events matters and no figure comes out. After a time nothing goes wrong any more,
+//! because here the order of events matters and no figure comes out. After a time nothing more goes wrong,
 //! and then the workflow must finish. What must hold stands in `docs/design/simulator.md`; a broken
 //! rule panics.
 //!
 //! - `scenario`: what a seed stands for; `truth`: what really is on disks, and runs
-//! - `chaos`: the queue and the links; `messages`: what goes over them; `hub`, `agent`: what is told and done at both
+//! - `chaos`: the queue and the links; `messages`: what goes over them; `hub`, `agent`: what is said and done at both
 //!   ends; `injector`: what goes wrong
 //! - `attempts`: what the hub does for `rakuda_core::Attempts`; `results`, `endings`: how they end;
 //!   `rules`: what must hold of them

@@ -12,8 +12,8 @@ use rakuda_core::{
 use super::chaos::Chaos;
 use crate::units::SECOND_NS;
 
-/// What has been readable for so long is found so before it is given up: it is asked about every 5
-/// s, and an answer takes up to 15.
+/// Maximum time until a file that is readable is found so: it is asked about every 5 s, and an
+/// answer takes up to 15.
 const FOUND_NS: u64 = 60 * SECOND_NS;
 
 impl Chaos {
@@ -56,7 +56,7 @@ impl Chaos {
         }
     }
 
-    /// What the scheduler is told, after what has to be noted of it.
+    /// An event for the scheduler, after what has to be noted of it.
     fn tell_scheduler_of_reach(&mut self, event: Event<'static>) {
         let reach = &mut self.hub.reach;
         match &event {

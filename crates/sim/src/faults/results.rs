@@ -1,4 +1,4 @@
-//! Ends of attempts as the scheduler is told them: what is taken, and what is not.
+//! Ends of attempts as the scheduler hears of them: what it takes, and what it does not.
 
 use rakuda_core::{ActionOutcome, Event, TaskId, TaskState};
 

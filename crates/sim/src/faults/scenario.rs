@@ -14,7 +14,7 @@ use crate::units::SECOND_NS;
 /// actions that invoke tasks, and leaders.
 const LATER_SEEDS: u64 = 1_000_000_000;
 
-/// Those from here on bring files to nodes with little room, and streams join most of the tasks.
+/// Those from here on stage files in to nodes with little room, and streams join most of the tasks.
 const JOINED_SEEDS: u64 = 2_000_000_000;
 
 /// A task: its file is made from the files of others.
@@ -63,13 +63,13 @@ pub(crate) struct Scenario {
     pub(crate) trip_ns: u64,
     /// How long a task that failed waits before it is tried again.
     pub(crate) retry_delay_ns: u64,
-    /// Copies on a node take no more than that, where files are brought to nodes.
+    /// Copies on a node take no more than that, where files are staged in.
     pub(crate) room_bytes: u64,
-    /// Each node looks at targets that were made there. Where files are brought to nodes, all do.
+    /// Each node looks at targets that were made there. Where files are staged in, all do.
     pub(crate) inspects: bool,
     /// Some actions wait for tasks that they invoke.
     pub(crate) calls: bool,
-    /// Nodes are behind so many leaders, in turn; 0: the hub reaches each by itself.
+    /// Number of leaders that nodes are behind, in turn; 0 if the hub reaches each node by itself.
     pub(crate) leaders: u32,
     /// When things stop going wrong.
     pub(crate) heals_ns: u64,
@@ -170,7 +170,7 @@ impl Scenario {
         }
     }
 
-    /// Nodes share no file system: what commands read is brought to theirs.
+    /// Nodes share no file system: what commands read is staged in.
     pub(crate) fn stages(&self) -> bool {
         !self.shared && self.gfarm.is_none()
     }

@@ -1,5 +1,5 @@
 //! What the hub does for `rakuda_core::stager`, where nodes share no file system: inputs that are
-//! wanted, targets that stay or come home, nodes that say what they have; and what must hold of that.
+//! wanted, targets that stay or are staged out, nodes that say what they have; and what must hold of that.
 //!
 //! Home is the machine of the hub, and the last number: it has the files that the workflow starts
 //! from, and neither dies nor runs anything. How files move, `transfers` knows.
@@ -9,7 +9,7 @@ pub(crate) mod state;
 use std::slice;
 
 use rakuda_core::stager::{
-    Answer, Coming, Found, HOLDINGS_LIMIT_NS, MadeTarget, StagerEffect, StagerInput,
+    Answer, Found, HOLDINGS_LIMIT_NS, MadeTarget, Outgoing, StagerEffect, StagerInput,
 };
 use rakuda_core::{
     ActionOutcome, AttemptState, Event, Fact, Input, InvocationId, NodeId, NodeState, Output,
@@ -23,7 +23,7 @@ use super::messages::Order;
 use super::scenario::bytes_of;
 use state::{HubStaging, PlaceNote, Version};
 
-/// A task fails so often over data links and disks without ending its run.
+/// Maximum number of failures of a task over data links and disks that do not end its run.
 const CHARGES_MAX: u32 = 3;
 
 impl Chaos {
@@ -113,14 +113,14 @@ impl Chaos {
                     self.tell_places(file);
                 }
             }
-            StagerEffect::CameHome { file } => self.on_came_home(file),
+            StagerEffect::StagedOut { file } => self.on_staged_out(file),
             StagerEffect::AskForLife { node } => {
                 self.count("nodes asked for life");
                 let session = self.session_of(node.0);
                 assert_ne!(session, 0, "node {} is asked, and not there", node.0);
                 self.send_order(node.0, session, Order::Live);
             }
-            StagerEffect::NotBrought { file, to, readers, .. } => {
+            StagerEffect::NotStaged { file, to, readers, .. } => {
                 let is_fault = self.hub.staging.tainted.remove(&(file.0, to.0));
                 self.count("files not brought");
                 for (id, attempt) in readers {
@@ -132,7 +132,7 @@ impl Chaos {
                     self.tell(Input::InputsRefused { id, attempt });
                 }
                 if to.0 == self.scenario.home() {
-                    self.on_not_come_home(file, is_fault);
+                    self.on_not_staged_out(file, is_fault);
                 }
             }
         }
@@ -173,7 +173,7 @@ impl Chaos {
         self.stage(StagerInput::Released { id, node });
     }
 
-    /// An attempt reads nothing any more.
+    /// An attempt has stopped reading.
     pub(crate) fn release_inputs(&mut self, id: TaskId, node: NodeId) {
         if self.scenario.stages() {
             self.stage(StagerInput::Released { id, node });
@@ -226,38 +226,38 @@ impl Chaos {
         let modified_ns =
             seen.unwrap_or_else(|| panic!("target {} is not where it was made", id.0));
         let state = Version { modified_ns, bytes: bytes_of(id.0) };
-        let was_home = self.truth.version(id.0, self.scenario.home()).is_some();
+        let was_at_home = self.truth.version(id.0, self.scenario.home()).is_some();
         self.stage(StagerInput::Settled { file: id, node, state });
         self.remember(id.0, node.0, false);
-        let made = MadeTarget { id, node, name: &[], is_staged: true, was_home };
-        let HubStaging { homeward, stager, .. } = &mut self.hub.staging;
-        if homeward.made(&made, stager.ledger(), ()) {
+        let made = MadeTarget { id, node, name: &[], is_staged: true, was_at_home };
+        let HubStaging { stage_out, stager, .. } = &mut self.hub.staging;
+        if stage_out.made(&made, stager.ledger(), ()) {
             self.count("targets brought home");
             self.tell(Input::StagingOut { id });
-            self.stage(StagerInput::WantedHome { file: id });
+            self.stage(StagerInput::StageOutWanted { file: id });
         } else {
             self.finish_attempt(id.0, ActionOutcome::Succeeded);
             self.release_endings();
         }
     }
 
-    fn on_came_home(&mut self, file: TaskId) {
+    fn on_staged_out(&mut self, file: TaskId) {
         let content = self.truth.read(file.0, self.scenario.home());
         assert_eq!(content, Some(self.expected[file.0 as usize]), "{} is not at home", file.0);
-        let coming = self.hub.staging.homeward.take(file, |()| true);
-        if matches!(coming, Some(Coming::Made { .. })) {
+        let outgoing = self.hub.staging.stage_out.take(file, |()| true);
+        if matches!(outgoing, Some(Outgoing::Made { .. })) {
             self.finish_attempt(file.0, ActionOutcome::Succeeded);
         }
         self.release_endings();
     }
 
-    fn on_not_come_home(&mut self, file: TaskId, is_fault: bool) {
-        match self.hub.staging.homeward.miss(file, |()| true) {
-            Some(Coming::Made { .. }) => {
+    fn on_not_staged_out(&mut self, file: TaskId, is_fault: bool) {
+        match self.hub.staging.stage_out.miss(file, |()| true) {
+            Some(Outgoing::Made { .. }) => {
                 self.shadow(file).lacks = Some(is_fault);
                 self.finish_attempt(file.0, ActionOutcome::Failed);
             }
-            Some(Coming::Settled) => self.count("settled targets not brought home"),
+            Some(Outgoing::Settled) => self.count("settled targets not brought home"),
             None => {}
         }
         self.release_endings();
@@ -265,15 +265,15 @@ impl Chaos {
 
     /// A task was settled. One that was not run may be elsewhere.
     pub(crate) fn on_settled_well(&mut self, id: TaskId) {
-        let HubStaging { homeward, stager, .. } = &mut self.hub.staging;
-        if homeward.settled(id, stager.ledger()) {
-            self.stage(StagerInput::WantedHome { file: id });
+        let HubStaging { stage_out, stager, .. } = &mut self.hub.staging;
+        if stage_out.settled(id, stager.ledger()) {
+            self.stage(StagerInput::StageOutWanted { file: id });
         }
     }
 
     /// The end of an invocation waits while what it asked for is on its way; given back when nothing is.
-    pub(crate) fn hold_for_comings(&mut self, ending: Output) -> Option<Output> {
-        let ending = self.hub.staging.homeward.hold(ending);
+    pub(crate) fn hold_for_stage_out(&mut self, ending: Output) -> Option<Output> {
+        let ending = self.hub.staging.stage_out.hold(ending);
         if ending.is_none() {
             self.count("ends held until targets are at home");
         }
@@ -281,22 +281,22 @@ impl Chaos {
     }
 
     fn release_endings(&mut self) {
-        let endings = self.hub.staging.homeward.take_endings();
+        let endings = self.hub.staging.stage_out.take_endings();
         self.hub.outputs.extend(endings);
     }
 
-    /// A node is gone: first of all, nothing is moved from or to it any more.
+    /// A node is gone: first of all, transfers from and to it stop.
     pub(crate) fn lose_staging(&mut self, node: u32) {
         self.hub.staging.asked.remove(&node);
         self.hub.staging.earlier.lose(NodeId(node));
         self.stage(StagerInput::NodeLost { id: NodeId(node) });
     }
 
-    /// Targets that were on their way from it do not come; then all others know.
+    /// Targets that were on their way from it do not arrive; then all others know.
     pub(crate) fn tell_staging_of_loss(&mut self, node: u32) {
-        let taken = self.hub.staging.homeward.lose(NodeId(node));
+        let taken = self.hub.staging.stage_out.lose(NodeId(node));
         for file in &taken {
-            self.stage(StagerInput::UnwantedHome { file: *file });
+            self.stage(StagerInput::StageOutUnwanted { file: *file });
         }
         for file in taken {
             self.hub.run.take(file);
@@ -442,20 +442,20 @@ impl Chaos {
     /// The tasks that the workflow is for are asked for.
     pub(crate) fn start_invocation(&mut self) {
         let wanted: Vec<TaskId> = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
-        self.want_home(&wanted, false);
+        self.request_stage_out(&wanted, false);
         let id = InvocationId(0);
         self.event(Event::InvocationStarted { id, tasks: &wanted, caller: None });
     }
 
     /// These are asked for.
-    pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
-        let Hub { run, staging: HubStaging { homeward, stager, .. }, .. } = &mut self.hub;
-        for file in homeward.request(tasks, by_action, run.scheduler(), stager.ledger()) {
-            self.stage(StagerInput::WantedHome { file });
+    pub(crate) fn request_stage_out(&mut self, tasks: &[TaskId], by_action: bool) {
+        let Hub { run, staging: HubStaging { stage_out, stager, .. }, .. } = &mut self.hub;
+        for file in stage_out.request(tasks, by_action, run.scheduler(), stager.ledger()) {
+            self.stage(StagerInput::StageOutWanted { file });
         }
     }
 
-    /// An attempt failed that lacked an input, or whose target did not come home: over a lost node
+    /// An attempt failed that lacked an input, or whose target was not staged out: over a lost node
     /// that uses up no retry. `attempts`: those that come to nothing with it.
     pub(crate) fn check_lack(
         &mut self,
@@ -493,7 +493,7 @@ impl Chaos {
 
     /// At the end every target is at home.
     pub(crate) fn check_targets_at_home(&mut self) {
-        let missed = self.hub.staging.homeward.take_missed();
+        let missed = self.hub.staging.stage_out.take_missed();
         for task in self.hub.staging.wanted.clone() {
             if missed.contains(&TaskId(task)) {
                 continue;

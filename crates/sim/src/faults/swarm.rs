@@ -3,7 +3,7 @@
 use super::chaos::{Counts, run_seed};
 use crate::log::Log;
 
-/// One of so many seeds runs twice, to see that its logs are equal.
+/// Number of seeds of which one runs twice, to see that its logs are equal.
 const TWICE_EVERY: u64 = 10;
 
 /// A seed that failed.

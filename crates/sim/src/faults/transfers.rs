@@ -11,15 +11,17 @@ use super::messages::Happening;
 use super::staging::state::{Arriving, DataHappening, Moving, Removal, Version};
 use crate::units::SECOND_NS;
 
-/// A data link is dialled for so long.
+/// Timeout for dialling a data link.
 const DIAL_NS: u64 = 30 * SECOND_NS;
-/// A transfer is tried so often.
+/// Maximum number of tries of a transfer.
 const TRIES: u32 = 3;
-/// A file is on its way for so long at most, with a link that is not slow.
+/// Maximum time for which a file is on its way, over a link that is not slow.
 const MOVE_NS_MAX: u64 = SECOND_NS;
-/// Of a slow link: data links are not slower than that.
+/// Maximum slowness of a data link; other links may be slower.
 const SLOWNESS_MAX: u64 = 40;
+/// Time between two tries, and between two looks at what is in the way.
 const PAUSE_NS: u64 = SECOND_NS / 5;
+/// Maximum time for which a disk is full.
 const FULL_NS_MAX: u64 = 2 * SECOND_NS;
 
 impl Chaos {
@@ -148,7 +150,7 @@ impl Chaos {
         if self.is_home(node) { 0 } else { self.agents[node as usize].starts }
     }
 
-    /// The destination has all of a file: nobody can stop it any more but the end of its machine.
+    /// The destination has all of a file: only the end of its machine can stop it now.
     fn on_placed(&mut self, life: u64, transfer: u32, turn: u32, arriving: Arriving) {
         let Arriving { file, version, content, to, start } = arriving;
         self.truth.name_received(file, to);

@@ -1,4 +1,4 @@
-//! What is really there: files on disks, and which of them are whole. The hub knows only what it is told.
+//! What is really there: files on disks, and which of them are whole. The hub knows only what it hears.
 //!
 //! Holds no behaviour of hub or agents; checks what must never be.
 
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Copy {
     /// What is in it: `None` while, or because, an attempt did not end well.
     pub(crate) content: Option<u64>,
-    /// When that was written, there or where it was brought from.
+    /// When that was written, there or where it was moved from.
     pub(crate) modified_ns: u64,
 }
 

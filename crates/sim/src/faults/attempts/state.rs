@@ -21,19 +21,19 @@ pub(crate) struct Shadow {
     /// What the last command has made.
     pub(crate) content: Option<u64>,
     /// Times that code has written something since it began, and how many of them the inputs in
-    /// place heed; none: they are not.
+    /// place heed; `None` while the inputs are not in place.
     pub(crate) changes: u32,
     pub(crate) heeded: Option<u32>,
     /// How many of them were sent to its node, and whether they are on their way.
     pub(crate) sent: u32,
     pub(crate) is_sending: bool,
     pub(crate) refused: bool,
-    /// It failed for want of a file that was not brought; whether a data link or a disk was at fault.
+    /// It failed for want of a file that was not staged in; whether a data link or a disk was at fault.
     pub(crate) lacks: Option<bool>,
     pub(crate) aborted: bool,
     /// A command of it was started.
     pub(crate) started: bool,
-    /// The front was told so.
+    /// The front knows it.
     pub(super) told: bool,
     /// Where it stands in line: the lower, the sooner it has its lease.
     pub(crate) in_line: Option<i64>,

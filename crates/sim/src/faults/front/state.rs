@@ -70,7 +70,7 @@ pub(super) struct Action {
     /// It goes on at a time that is known already.
     pub(super) thinks: bool,
     pub(super) failed: bool,
-    /// It was told to end: its threads ask for nothing more.
+    /// It is to end: its threads ask for nothing more.
     pub(super) told: bool,
     pub(super) lost: bool,
 }

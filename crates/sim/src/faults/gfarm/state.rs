@@ -9,7 +9,7 @@ use crate::faults::causes::state::Cause;
 /// What happens to servers, and to questions about them.
 #[derive(Clone, Debug)]
 pub(crate) enum GfarmHappening {
-    /// The catalogue notices that a server is gone, if it is the same silence still.
+    /// The catalogue notices that a server is gone, if the server has not answered since.
     Noticed { host: u32, epoch: u64 },
     /// A server goes on.
     GoesOn { host: u32, epoch: u64 },
@@ -25,15 +25,15 @@ pub(super) struct Server {
     pub(super) hangs: bool,
     /// The catalogue takes it for up.
     pub(super) listed: bool,
-    /// Changes each time it goes silent or answers again.
+    /// Changes each time it becomes unresponsive or answers again.
     pub(super) epoch: u64,
     /// When it last began to answer.
     pub(super) back_ns: u64,
-    /// Since when it has been silent, but for breaths.
+    /// Since when it has been unresponsive, but for breaths.
     pub(super) troubled_ns: u64,
 }
 
-/// See the file's head.
+/// The file servers, the catalogue, and what attempts failed over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gfarm {
     pub(super) servers: Vec<Server>,
@@ -101,7 +101,7 @@ impl Gfarm {
         self.servers[host as usize].epoch
     }
 
-    /// Since when a host has been silent, but for breaths.
+    /// Since when a host has been unresponsive, but for breaths.
     pub(crate) fn troubled_ns(&self, host: u32) -> u64 {
         self.servers[host as usize].troubled_ns
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::stager::{
-    Earlier, Expected, FileState, HomeRules, Homeward, MoveFailure, Stager, StagerEffect,
+    Earlier, Expected, FileState, MoveFailure, StageOut, StageOutRules, Stager, StagerEffect,
 };
 use rakuda_core::{NodeId, TaskId};
 
@@ -95,7 +95,7 @@ pub(crate) struct PlaceNote {
     pub(crate) copy: bool,
 }
 
-/// See the file's head.
+/// The hub's books of files, and what is held against them.
 #[derive(Debug)]
 pub(crate) struct HubStaging {
     pub(crate) stager: Stager<Version>,
@@ -105,7 +105,7 @@ pub(crate) struct HubStaging {
     pub(crate) performs: bool,
     pub(crate) moves: BTreeMap<u32, Moving>,
     pub(crate) removals: BTreeSet<u32>,
-    pub(crate) homeward: Homeward<()>,
+    pub(crate) stage_out: StageOut<()>,
     /// What the workflow is for: the invocation asks for it, and at its end it is at home.
     pub(crate) wanted: BTreeSet<u32>,
     pub(crate) earlier: Earlier<u32, u32, Version>,
@@ -113,7 +113,7 @@ pub(crate) struct HubStaging {
     pub(crate) asked: BTreeMap<u32, Vec<Expected<u32, Version>>>,
     /// The invocation waits until then for nodes that may have files.
     pub(crate) held_until_ns: Option<u64>,
-    /// Files that could not be brought there for a fault of the data links, or of a disk.
+    /// Files that could not be staged in there for a fault of the data links, or of a disk.
     pub(crate) tainted: BTreeSet<(u32, u32)>,
     /// How many attempts of a task came to nothing for such a fault, its own or one of its gang, with the last of them;
     /// and tasks of which too many did.
@@ -129,7 +129,7 @@ impl HubStaging {
             performs: false,
             moves: BTreeMap::new(),
             removals: BTreeSet::new(),
-            homeward: Homeward::new(NodeId(home), HomeRules::default()),
+            stage_out: StageOut::new(NodeId(home), StageOutRules::default()),
             wanted: BTreeSet::new(),
             earlier: Earlier::default(),
             asked: BTreeMap::new(),
