@@ -39,7 +39,7 @@ pub use ledger::{FileState, Ledger};
 pub use requested::{HomeRules, MadeTarget};
 
 use crate::ids::{NodeId, TaskId};
-use crate::task::TaskState;
+use crate::scheduler::task::TaskState;
 use ledger::Admission;
 use readers::{Reader, Readers};
 use sets::Sets;
