@@ -8,7 +8,7 @@
 pub use rakuda_core::{Held, total_ns};
 use rakuda_proto::journal::{AttemptEnded, Outcome};
 
-use crate::run::{Attempt, Run};
+use super::{Attempt, Run};
 
 /// When an attempt held its cores that began at `began_ns`, in order and apart. Journals of the
 /// first versions do not tell; then it is from its start to its end.

@@ -3,8 +3,8 @@
 //!
 //! Knows neither sockets nor the other end of the edge.
 
-use super::flow::{Flow, ReaderState};
-use super::hop::{HopReceiver, HopSender, SenderState};
+use super::{Flow, ReaderState};
+use crate::streams::hop::{HopReceiver, HopSender, SenderState};
 
 impl Flow {
     /// Takes what came over an edge that is one of the writers, as far as there is room; whether there was anything.
