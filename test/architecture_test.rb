@@ -1,9 +1,12 @@
 # frozen_string_literal: true
 
+require "fileutils"
 require "json"
 require "minitest/autorun"
 require "open3"
+require "tmpdir"
 require_relative "module_imports"
+require_relative "type_homes"
 
 # The edges between the crates that ARCHITECTURE.md allows, and no other. Dependencies of tests count too.
 class ArchitectureTest < Minitest::Test
@@ -71,7 +74,41 @@ class ArchitectureTest < Minitest::Test
     refute_empty crates
     circles = crates.flat_map { |sources| ModuleImports.new(sources).circles.map { |circle| [sources, circle.sort] } }
     assert_empty(circles.select { |_, circle| circle.size > CIRCLE_FILES_MAX })
-    assert_includes circles.map(&:last), %w[graph task], "circles that are there are found"
+    assert_includes circles.map(&:last), %w[scheduler::graph scheduler::task], "circles that are there are found"
+  end
+
+  # Types whose `impl` stands outside of their folder, by crate, and why.
+  SPREAD = {
+    "hub::Hub" => "its folder is crates/hub/src: the whole crate is the hub"
+  }.freeze
+
+  def test_types_have_their_impl_in_their_own_folder
+    spread = Dir[File.join(ROOT, "crates/*/src")].flat_map do |sources|
+      crate = File.basename(File.dirname(sources))
+      TypeHomes.new(sources).outside.map { |type, files| ["#{crate}::#{type}", files] }
+    end
+    assert_empty spread.to_h.except(*SPREAD.keys), "move the impl into the folder of the type, or make it a function"
+    assert_empty SPREAD.keys - spread.map(&:first), "no exceptions any more"
+  end
+
+  def test_impls_outside_of_the_folder_of_their_type_are_found
+    Dir.mktmpdir do |sources|
+      {
+        "lib.rs" => "pub struct Alone;\nimpl Alone {}\n",
+        "run.rs" => "pub struct Run<T>(T);\nimpl<T: Into<u8>> Run<T> {}\n",
+        "run/names.rs" => "impl<T> Run<T>\nwhere\n    T: Fn() -> u8,\n{\n}\nimpl Flow<'_> {}\n",
+        "flows/mod.rs" => "pub(crate) enum Flow<'a> {}\nimpl Default for Run<u8> {}\nimpl super::Alone {}\n",
+        "flows/state.rs" => "struct Kept;\nimpl Flow<'_> {}\n",
+        "flows/turns.rs" => "impl Kept {}\n// impl Run<u8> {}\n#[cfg(test)]\nmod tests {\nimpl Run<u8> {}\n}\n",
+        "find.rs" => "impl<T> crate::run::Run<T> {}\nimpl Kept {}\nimpl Elsewhere {}\nimpl Kept {}\n"
+      }.each do |name, text|
+        FileUtils.mkdir_p(File.dirname(File.join(sources, name)))
+        File.write(File.join(sources, name), text)
+      end
+      expected = { "Alone" => %w[flows/mod.rs], "Flow" => %w[run/names.rs], "Kept" => %w[find.rs find.rs],
+                   "Run" => %w[find.rs] }
+      assert_equal expected, TypeHomes.new(sources).outside.sort.to_h
+    end
   end
 
   private

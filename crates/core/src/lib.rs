@@ -7,15 +7,18 @@
 //! Map, from the outside in:
 //!
 //! - the interface: `event` (events, outputs), `config`, `requirement` (what tasks need, what nodes
-//!   have), `fact`, `time`, `ids`, `view`
-//! - the coordinator: `scheduler`; its handlers: `activate` (definitions, activation), `progress`
-//!   (deciding, settling), `attempt` (actions, nodes), `lineage` (files that were lost), `health`
-//!   (nodes on which actions fail), `halt` (failures, stop, ends of invocations), `dispatch` (what
-//!   starts where), `gangs` (tasks that begin together), `serial_order` (rake's order for one job)
-//! - the parts: `graph` and `task` (arenas), `rank`, `decide` (rake's rule), `checks` (facts asked
-//!   for), `locality` (candidate nodes), `suitability` (chosen nodes), `learned` with `level` and
-//!   `residency` (what policies go by), `ready`, `queue`, `victims` (ready tasks by policy), `fleet`, `node`, `running`
-//!   (capacity), `invocation`, `lost_files`, `random`, `id_set`
+//!   have), `fact`, `time`, `ids`
+//! - the coordinator: `scheduler`. In its folder are its handlers: `activate` (definitions,
+//!   activation), `progress` (deciding, settling), `attempt` (actions, nodes), `kept` (cores of
+//!   actions that ended), `lineage` (files that were lost), `health` (nodes on which actions fail),
+//!   `halt` (failures, stop, ends of invocations), `dispatch` (what starts where), `gangs` (tasks
+//!   that begin together), `serial_order` (rake's order for one job)
+//! - its parts, in the same folder: `graph` and `task` (arenas), `rank`, `decide` (rake's rule),
+//!   `checks` (facts asked for), `locality` (candidate nodes), `learned` with `level` and
+//!   `residency` (what policies go by), `ready`, `queue`, `victims` (ready tasks by policy),
+//!   `fleet`, `node`, `running` (capacity), `invocation`, `lost_files`, `id_set`
+//! - who looks at it, there too: `view`, `explain`, `forecast`, and `invariants` (what always holds
+//!   between two events)
 //! - `run`: the parts of a run as one machine, which hub and simulator drive
 //! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `nodes` (the life of
 //!   nodes), `files` (which files go along; knows names), `reach` (files that no file server hands
@@ -23,63 +26,31 @@
 //!   file system), `streams` (tasks joined through stdin and stdout),
 //!   `sync` (rounds of commands that begin at one instant, clocks of nodes), `stopping` (signals for
 //!   what has to end, and the last steps of a run)
-//! - `invariants`: what always holds between two events
+//! - shared: `suitability` (nodes that suit a requirement which chooses), `random`
 #![no_std]
 
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod activate;
-mod attempt;
 mod attempts;
-mod checks;
 mod config;
-mod decide;
-mod dispatch;
 mod event;
-mod explain;
 mod fact;
 pub mod files;
-mod fleet;
-mod forecast;
-mod gangs;
-mod graph;
-mod halt;
-mod health;
-mod id_set;
 mod ids;
-mod invariants;
-mod invocation;
-mod kept;
-mod learned;
-mod level;
-mod lineage;
-mod locality;
-mod lost_files;
-mod node;
 mod nodes;
-mod progress;
-mod queue;
 mod random;
-mod rank;
 mod reach;
-mod ready;
 mod requirement;
-mod residency;
 mod run;
-mod running;
 mod scheduler;
-mod serial_order;
 pub mod stager;
 mod stopping;
 pub mod streams;
 mod suitability;
 pub mod sync;
-mod task;
 mod time;
-mod victims;
-mod view;
 
 pub use attempts::{
     Aborting, Attempt, AttemptEffect, Attempts, Held, InputGate, NextAttempt, Prepared, Refusal,
@@ -87,9 +58,7 @@ pub use attempts::{
 };
 pub use config::{Config, FailurePolicy, LOSSES_PER_NODE, Policy};
 pub use event::{ActionOutcome, Event, Output, Settled, TaskKind};
-pub use explain::Room;
 pub use fact::{Fact, Places};
-pub use gangs::{GangPhase, GangView};
 pub use ids::{
     GangId, HostId, Id, InvocationId, NodeId, RequirementId, ResourceId, RuleId, TaskId,
 };
@@ -100,11 +69,13 @@ pub use reach::{
 pub use requirement::{Capacity, Choice, Devices, Requirement, WaitsForSize};
 pub use run::{Effect, Input, Run};
 pub use scheduler::Scheduler;
+pub use scheduler::explain::Room;
+pub use scheduler::gangs::{GangPhase, GangView};
+pub use scheduler::task::{Reason, TaskState};
+pub use scheduler::view::counts::Counts;
+pub use scheduler::view::{NodeView, TaskView};
 pub use stopping::{
     Shutdown, ShutdownStep, Signal, StopEffect, StopHow, StopSettings, Stopping, Wait,
 };
 pub use suitability::{NodeRank, Suits};
-pub use task::{Reason, TaskState};
 pub use time::{FileTime, Now, Time, Timestamp};
-pub use view::counts::Counts;
-pub use view::{NodeView, TaskView};

@@ -115,6 +115,38 @@ impl RunState {
             Self::Moved => "moved",
         }
     }
+
+    /// As its journal tells: one that has no end was cut off, unless the run was seen alive.
+    pub fn of_journal(run: &Run) -> Self {
+        match &run.ended {
+            Some(ended) => Self::Ended(ended.how),
+            None if run.alive => Self::Running,
+            None => Self::CutOff,
+        }
+    }
+
+    /// For people, when there is something to say about the figures; none when the run came to its end.
+    pub fn warning(self) -> Option<&'static str> {
+        match self {
+            // Of one that was moved there are no figures.
+            Self::Ended(RunOutcome::Done | RunOutcome::Failed) | Self::Moved => None,
+            Self::Ended(RunOutcome::Stopped) => Some(
+                "This run was stopped before its end: what was not reached is in no figure but that of all tasks.",
+            ),
+            Self::Ended(RunOutcome::Recovered) => Some(
+                "This run was cut off and settled by a later one: attempts that had not ended are counted up to \
+                 its last event, and are in no distribution.",
+            ),
+            Self::CutOff => Some(
+                "This run was cut off, and no later one has settled it yet: attempts that had not ended are counted up to \
+                 its last event, and are in no distribution.",
+            ),
+            Self::Running => Some(
+                "This run is still going on: attempts that have not ended are counted up to now, and are in no \
+                 distribution.",
+            ),
+        }
+    }
 }
 
 impl Records {

@@ -10,7 +10,6 @@ pub mod export;
 pub mod find;
 pub mod folder;
 pub mod forecast;
-pub mod held;
 pub mod history;
 pub mod live;
 pub mod marks;
@@ -28,5 +27,6 @@ pub mod why;
 pub mod words;
 
 pub use reader::ReadError;
+pub use run::held;
 pub use run::{Attempt, Command, Invocation, Node, Rule, Run, Task};
 pub use unfinished::Unfinished;

@@ -3,6 +3,9 @@
 //!
 //! It draws no conclusions (critical path, statistics): other modules do.
 
+pub mod held;
+mod numbers;
+
 use std::collections::BTreeMap;
 use std::io::BufRead;
 

@@ -8,13 +8,13 @@
 //!
 //! - what runs: `workload`, `workloads` (copyfile, montage, WfFormat, recorded runs, ...), `plan`
 //!   (a workload as the scheduler sees it)
-//! - the run: `simulation` (the driver of the scheduler), `attempts` (what a task does on its node), `queue`, `log`
+//! - the run: `simulation` (the driver of the scheduler; `attempts` in its folder: what a task does
+//!   on its node), `queue`, `log`
 //! - the cluster: `cluster` (its description), `world` (machines and files), `flows` and `share`
 //!   (transfers), `cache` (memory)
 //! - `faults`: runs in which things die, many of them, to see that the scheduler keeps its word
 //! - what came out: `outcome`, `bound`
 
-mod attempts;
 mod bound;
 mod cache;
 mod cluster;

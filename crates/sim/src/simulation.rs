@@ -1,13 +1,15 @@
 //! One run: tells the scheduler what happens and does what it says, as the hub does, in virtual time.
 //!
-//! What a task does on its node is in `attempts.rs`. Decides nothing about order: that is the scheduler's.
+//! What a task does on its node is in `attempts`. Decides nothing about order: that is the scheduler's.
+
+mod attempts;
 
 use rakuda_core::{
     ActionOutcome, Capacity, Config, Event, Fact, FailurePolicy, InvocationId, NodeId, Output,
     Places, Policy, Requirement, RequirementId, RuleId, Scheduler, TaskId, TaskKind, Time,
 };
 
-use crate::attempts::Attempt;
+use self::attempts::Attempt;
 use crate::bound::shortest_ns;
 use crate::cluster::Cluster;
 use crate::ids::{FileId, MachineId};

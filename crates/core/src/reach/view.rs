@@ -7,7 +7,7 @@ use crate::event::TaskKind;
 use crate::fact::Places;
 use crate::ids::{NodeId, TaskId};
 use crate::scheduler::Scheduler;
-use crate::task::TaskState;
+use crate::scheduler::task::TaskState;
 
 /// What the shell knows of where files are.
 pub trait FilePlaces {

@@ -25,8 +25,8 @@ use crate::ids::{NodeId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput, NodeOrigin, NodeState, Nodes};
 use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability};
 use crate::scheduler::Scheduler;
+use crate::scheduler::task::TaskState;
 use crate::stopping::{StopEffect, StopHow, StopSettings, Stopping};
-use crate::task::TaskState;
 use crate::time::Now;
 use retries::Retries;
 

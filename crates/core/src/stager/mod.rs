@@ -39,7 +39,7 @@ pub use requested::{MadeTarget, StageOutRules};
 pub use stage_out::{Outgoing, StageOut};
 
 use crate::ids::{NodeId, TaskId};
-use crate::task::TaskState;
+use crate::scheduler::task::TaskState;
 use ledger::Admission;
 use readers::{Reader, Readers};
 use sets::Sets;

@@ -11,7 +11,7 @@ use crate::event::TaskKind;
 use crate::files::matches_glob;
 use crate::ids::{NodeId, TaskId};
 use crate::scheduler::Scheduler;
-use crate::task::TaskState;
+use crate::scheduler::task::TaskState;
 
 /// What is staged out though nobody asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

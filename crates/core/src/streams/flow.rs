@@ -4,6 +4,7 @@
 //! else is decided here. Knows no descriptors: a pipe that ends or breaks is told. Nor does it know
 //! where what is spilled lies: the shell keeps it, in order, and gives it back when it is asked to.
 
+mod edge;
 mod handing;
 
 use alloc::vec::Vec;

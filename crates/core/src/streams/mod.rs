@@ -8,7 +8,7 @@
 //! - `spill`: what a slow reader gets back of that which went to disk
 //! - `hop`: an edge between two hosts: credit in bytes, ends, accounts
 //! - `meter`: how fast a line is, as an edge over it sees it
-//! - `edge`: what an edge means for the stream at each end of it
+//! - `flow/edge`: what an edge means for the stream at each end of it
 //! - `flow/handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
 //! - `stall`: cycles in which nothing moves, in one place and in all
@@ -19,7 +19,6 @@
 //!
 //! It does not know tasks' names, pipes or processes, and reads no clock.
 
-mod edge;
 mod flow;
 mod graph;
 mod hop;

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::ExportError;
 use super::names::{base_name, file_identifier, iso_time, plain_words, seconds, shell_word};
 use super::workflow::{Step, StreamEdges, Workflow, attempts, outcome};
-use crate::held::total_ns;
+use crate::run::held::total_ns;
 use crate::words::environment;
 use crate::{Attempt, Command, Run};
 

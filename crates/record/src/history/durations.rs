@@ -12,8 +12,8 @@ use rakuda_proto::journal::{JournalEvent, Outcome};
 
 use super::summary::{RuleSummary, RunSummary};
 use crate::folder::{Records, RunFolder};
-use crate::held::{of_ended, total_ns};
 use crate::reader::{ReadError, Wanted, read_wanted};
+use crate::run::held::{of_ended, total_ns};
 
 /// Maximum number of rules and patterns that are kept, in a summary or in memory.
 const GROUPS_MAX: usize = 4096;

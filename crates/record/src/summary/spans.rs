@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use rakuda_proto::journal::Outcome;
 
-use crate::held::{Held, total_ns};
+use crate::run::held::{Held, total_ns};
 use crate::run::{Attempt, Run};
 use crate::summary::groups::Groups;
 
