@@ -28,7 +28,7 @@ use crate::view::counts::Counts;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-/// Decides which tasks run, where and when. See `docs/design/scheduling.md`.
+/// Decides which tasks run, where and when. `docs/design/scheduling.md` describes it.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     pub(crate) config: Config,
@@ -39,10 +39,10 @@ pub struct Scheduler {
     pub(crate) checks: Checks,
     /// Cores whose tasks have ended, and which are not given away yet.
     pub(crate) kept: Kept,
-    /// What policies go by.
+    /// Measured times and memory that policies use.
     pub(crate) learned: Learned,
     pub(crate) random: Random,
-    /// What went with lost nodes.
+    /// The files that went with lost nodes.
     pub(crate) lost_files: LostFiles,
     /// Which nodes do well.
     pub(crate) health: Health,
