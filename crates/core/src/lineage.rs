@@ -109,9 +109,8 @@ impl Scheduler {
         wanted.collect()
     }
 
-    /// The invocation for which the lost file of a settled task has to be made again; none: nobody
-    /// needs it, or it is not certain yet (then `reopen_lost_inputs` sees to it when its dependent is
-    /// decided).
+    /// The invocation for which the lost file of a settled task has to be made again. `None`: nothing needs it, or that
+    /// is not certain yet (then `reopen_lost_inputs` deals with it when its dependent is decided).
     fn demand(
         &self,
         id: TaskId,
@@ -136,7 +135,7 @@ impl Scheduler {
                     TaskState::Waiting { .. } if self.will_run(dependent, id) => {
                         return task.invocation;
                     }
-                    // A task that only names others: who wants it wants these.
+                    // A task that only names others: an invocation that wants it wants these.
                     TaskState::Settled(how)
                         if how.is_well() && task.kind == TaskKind::Plain && !task.has_action =>
                     {

@@ -1,8 +1,7 @@
 //! Points in time and rake's timestamps, and how they compare.
 //!
-//! Reads no clock: `now` comes in with every event. Two clocks are in it, because the one that
-//! files are stamped with may be set while a run goes on: then what has passed by the other is
-//! still true.
+//! Reads no clock: `now` comes in with every event. It has two clocks, because the one that stamps files may be set
+//! while a run goes on: then the time that passed by the other is still true.
 
 use core::fmt;
 

@@ -5,11 +5,11 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Maximum number of words of one text that are looked at.
+/// Maximum number of words of one text that are looked at; the rest is ignored.
 const WORDS_MAX: usize = 4096;
 /// What stands between words of a command line, and before names in words such as `--input=name`.
 const BETWEEN: &[u8] = b" \t\n|&;<>()\"'`=,:";
-/// How files end that a failed attempt, or a transfer, has left.
+/// How the names of files end that a failed attempt or a transfer left behind.
 const LEFT_OVER: &[u8] = b"._fail_";
 const PART: &[u8] = b".rakuda-part-";
 

@@ -1,5 +1,5 @@
-//! What follows from an edge for the stream at each end of it, and the other way round: bytes pass on, ends are told,
-//! and who has nobody left to read says so.
+//! What follows from an edge for the stream at each end of it, and the other way round: bytes and ends pass on, and so
+//! does the news that nothing reads any more.
 //!
 //! Knows neither sockets nor the other end of the edge.
 
@@ -22,7 +22,7 @@ impl Flow {
         true
     }
 
-    /// Gives an edge that is one of the readers what it has room for; whether there was anything.
+    /// Gives an edge that is one of the readers as much as it has room for; whether there was anything.
     pub fn give_to(&mut self, reader: usize, to: &mut HopSender) -> bool {
         let taken = to.take(self.pending(reader));
         if taken > 0 {
