@@ -20,15 +20,15 @@ const KEPT_MAX: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look(pub Option<FileIdentity>);
 
-/// See the module.
+/// What the last looks at targets have found.
 #[derive(Debug, Default)]
 pub(crate) struct FreshLooks {
-    /// When, and what was seen.
+    /// When each target was looked at, ns, and what was seen.
     seen: BTreeMap<TaskId, (u64, Option<FileIdentity>)>,
 }
 
 impl FreshLooks {
-    /// A target was looked at.
+    /// Notes what a look at a target has found.
     pub fn note(&mut self, id: TaskId, now_ns: u64, identity: Option<FileIdentity>) {
         if self.seen.len() < KEPT_MAX {
             self.seen.insert(id, (now_ns, identity));
@@ -40,7 +40,7 @@ impl FreshLooks {
         self.seen.clear();
     }
 
-    /// What the target of a task is now; `None`: it has to be looked at.
+    /// What the target of a task is now; `None` if it has to be looked at.
     pub fn take(&mut self, id: TaskId, now_ns: u64) -> Option<Look> {
         let (seen_ns, identity) = self.seen.remove(&id)?;
         (now_ns.saturating_sub(seen_ns) <= FRESH_NS).then_some(Look(identity))

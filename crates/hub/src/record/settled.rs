@@ -29,7 +29,7 @@ struct SettledTargetLine {
     made: Option<FileIdentity>,
 }
 
-/// What is to be looked at once more, by name; none: it was not made since.
+/// Targets to look at once more, by name; `None` if no run made it since.
 #[derive(Debug, Default)]
 pub(super) struct SettledTargets {
     names: BTreeMap<Vec<u8>, Option<FileIdentity>>,
@@ -41,7 +41,7 @@ impl SettledTargets {
         let mut found = Self::default();
         let Ok(file) = open_regular(&path_in(root)) else { return found };
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
-            // What is no line was torn when the machine failed.
+            // A line that cannot be read was torn when the machine failed.
             let Ok(SettledTargetLine { name, made }) = serde_json::from_slice(&line) else {
                 continue;
             };
