@@ -1,5 +1,5 @@
-//! What failures were due to, as nobody but the simulator knows: no failure over a file server
-//! counts, but within the limits that `docs/design/reach.md` states.
+//! The true causes of failures, as only the simulator knows them: no failure over a file server counts, but within the
+//! limits that `docs/design/reach.md` states.
 
 pub(crate) mod state;
 
@@ -9,13 +9,13 @@ use super::chaos::Chaos;
 use crate::units::SECOND_NS;
 use state::Cause;
 
-/// A task is uncharged so often.
+/// Maximum number of times that a task is uncharged.
 const UNCHARGED_MAX: u32 = 3;
 
-/// A silence that is older may uncharge nothing any more: that counts from when the hub first saw it.
+/// Minimum age of a silence, ns, from which on it may uncharge nothing more, counted from when the hub first saw it.
 const OLD_NS: u64 = 200 * SECOND_NS;
 
-/// The loss of a file is noticed, and asked about, within this time.
+/// Maximum time in which the hub notices the loss of a file and asks about it, ns.
 const NOTICED_NS: u64 = 60 * SECOND_NS;
 
 impl Chaos {
@@ -65,7 +65,7 @@ impl Chaos {
         self.hub.reach.limited.insert(TaskId(task));
     }
 
-    /// The limit within which a failure counts; none: it should not.
+    /// The limit within which a failure counts; `None` if it should not.
     fn limit_of(&self, task: u32, cause: &Cause) -> Option<&'static str> {
         let reach = &self.hub.reach;
         if reach.uncharged.get(&TaskId(task)).is_some_and(|times| *times >= UNCHARGED_MAX) {
@@ -133,8 +133,8 @@ impl Chaos {
         true
     }
 
-    /// A target is whole, unless its disk went when nobody could know yet, or nobody knew that it was there, or before
-    /// its node came, or when that was lost already and came no more: the hub sees no loss then.
+    /// Checks that a target is whole, unless its disk went when nothing could know yet, or nothing knew that it was
+    /// there, or before its node came, or when that was lost already and came no more: the hub sees no loss then.
     pub(crate) fn check_target_in_gfarm(&mut self, task: u32) {
         if let Some((host, wiped_ns)) = self.gfarm.wiped(task) {
             let is_fresh = self.now < wiped_ns + NOTICED_NS || wiped_ns < self.hub.reach.started_ns;

@@ -22,7 +22,7 @@ use crate::queue::EventQueue;
 use crate::random::{Purpose, Random};
 use crate::units::SECOND_NS;
 
-/// A run must end so long after things have stopped going wrong.
+/// Timeout for the end of a run after things have stopped going wrong, ns.
 const PATIENCE_NS: u64 = 100_000 * SECOND_NS;
 const MILLISECOND_NS: u64 = 1_000_000;
 
@@ -32,7 +32,7 @@ pub type Counts = BTreeMap<&'static str, u64>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Link {
     pub(crate) cut: bool,
-    /// Messages take so many times as long.
+    /// Factor by which messages take longer.
     pub(crate) slowness: u64,
     /// When the last message arrives, to the agent and to the hub.
     last_ns: [u64; 2],
@@ -67,11 +67,11 @@ pub(crate) struct Chaos {
 
 /// A run of a seed.
 pub struct Run {
-    /// What was injected and seen.
+    /// What was injected and seen, and how often.
     pub counts: Counts,
-    /// What happened, as far as it came.
+    /// What happened, as far as the run came.
     pub log: Log,
-    /// What must not happen, and did.
+    /// What happened that must not, if anything did.
     pub failure: Option<String>,
 }
 

@@ -16,19 +16,19 @@ use super::messages::Happening;
 use crate::units::SECOND_NS;
 use state::GfarmHappening;
 
-/// A client gives up after this time at most.
+/// Maximum time after which a client gives up, ns.
 const CLIENT_NS_MAX: u64 = 15 * SECOND_NS;
 
-/// A host has so long to hand out a byte when it is asked.
+/// Timeout for a host to hand out a byte when it is asked, ns.
 const PROBE_NS: u64 = 5 * SECOND_NS;
 
-/// The catalogue has so long to answer.
+/// Timeout for an answer of the catalogue, ns.
 const CATALOGUE_NS: u64 = 10 * SECOND_NS;
 
-/// What nothing can make is waited for: its host is away for so long at most.
+/// Maximum time for which the host of a file that nothing can make is away, ns: the run waits for such a file.
 const INPUTS_AWAY_NS: u64 = 15 * SECOND_NS;
 
-/// A server that answers for less time than this between two silences is taken to have been silent throughout.
+/// Maximum time for which a server answers between two silences, ns, and is taken to have been silent throughout.
 const BREATH_NS: u64 = 30 * SECOND_NS;
 
 impl Chaos {
@@ -127,8 +127,8 @@ impl Chaos {
         self.queue.push(at, Happening::Gfarm(GfarmHappening::Noticed { host, epoch }));
     }
 
-    /// A command opens the files that it reads, and its own: on which host that is, and what it has
-    /// read; or in what time it fails.
+    /// A command opens the files that it reads, and its own. Returns the host of its file and what it has read; or the
+    /// time after which it fails.
     pub(crate) fn open_in_gfarm(
         &mut self,
         node: u32,
@@ -164,7 +164,7 @@ impl Chaos {
         self.truth.read(file, host).ok_or(Some(host))
     }
 
-    /// The own host, or where that is not among them, any.
+    /// The host itself, or any other if it is not among them.
     fn one_of(&mut self, hosts: &[u32], own: u32) -> Option<u32> {
         if hosts.contains(&own) || hosts.is_empty() {
             return hosts.contains(&own).then_some(own);
@@ -172,7 +172,7 @@ impl Chaos {
         Some(hosts[self.random.below(hosts.len() as u64) as usize])
     }
 
-    /// Mostly the own host; another one where its disk is full, or it is taken for gone.
+    /// The host for a new file: mostly the node's own; another one where its disk is full, or it is taken for gone.
     fn host_for_new_file(&mut self, node: u32) -> Option<u32> {
         let all = 0..self.gfarm.servers.len() as u32;
         let listed: Vec<u32> = all.filter(|host| self.gfarm.is_listed(*host)).collect();
@@ -182,7 +182,7 @@ impl Chaos {
         self.one_of(hosts, node)
     }
 
-    /// A command fails over a server: after which time.
+    /// Fails a command over a server. Returns the time that this takes.
     pub(crate) fn fail_over_server(
         &mut self,
         (task, attempt): (u32, u32),
@@ -226,7 +226,7 @@ impl Chaos {
         self.queue.push(self.now + asked.0, Happening::Gfarm(asked.1));
     }
 
-    /// As `rakuda_locate::reach` finds it out: the catalogue names hosts, and each of them is asked for one file.
+    /// Finds out what `rakuda_locate::reach` would: the catalogue names hosts, and each of them is asked for one file.
     fn find_out(&mut self, life: u64, round: u32, files: &[TaskId]) {
         let named: Vec<(TaskId, Option<Vec<u32>>)> =
             files.iter().map(|id| (*id, self.gfarm.listed_hosts(id.0))).collect();

@@ -12,8 +12,8 @@ use rakuda_core::{
 use super::chaos::Chaos;
 use crate::units::SECOND_NS;
 
-/// What has been readable for so long is found so before it is given up: it is asked about every 5
-/// s, and an answer takes up to 15.
+/// Maximum time in which the hub finds that a file is readable, ns, so that it does not give it up: it asks about the
+/// file every 5 s, and an answer takes up to 15.
 const FOUND_NS: u64 = 60 * SECOND_NS;
 
 impl Chaos {
@@ -56,7 +56,7 @@ impl Chaos {
         }
     }
 
-    /// What the scheduler is told, after what has to be noted of it.
+    /// Reports an event to the scheduler, after noting what there is to note.
     fn tell_scheduler_of_reach(&mut self, event: Event<'static>) {
         let reach = &mut self.hub.reach;
         match &event {
@@ -111,7 +111,7 @@ impl Chaos {
         self.finish_attempt(id.0, ActionOutcome::Failed);
     }
 
-    /// Which nodes hosts are; the last one may be none.
+    /// The nodes that some hosts are; the last host may be none.
     fn places_on(&self, hosts: &[HostId]) -> Places {
         let nodes = self.scenario.cores.len() as u32;
         let nodes: Vec<NodeId> =

@@ -10,11 +10,11 @@ use rakuda_core::{Config, FailurePolicy, Policy};
 use crate::random::{Purpose, Random};
 use crate::units::SECOND_NS;
 
-/// Seeds from here on draw also what was added when seeds below were named already, whose runs stay as they are:
-/// actions that invoke tasks, and leaders.
+/// First seed that also draws actions that invoke tasks, and leaders. Runs of lower seeds, which have been named, stay
+/// as they are.
 const LATER_SEEDS: u64 = 1_000_000_000;
 
-/// Those from here on bring files to nodes with little room, and streams join most of the tasks.
+/// First seed whose runs bring files to nodes with little room, and whose streams join most of the tasks.
 const JOINED_SEEDS: u64 = 2_000_000_000;
 
 /// A task: its file is made from the files of others.
@@ -63,13 +63,13 @@ pub(crate) struct Scenario {
     pub(crate) trip_ns: u64,
     /// How long a task that failed waits before it is tried again.
     pub(crate) retry_delay_ns: u64,
-    /// Copies on a node take no more than that, where files are brought to nodes.
+    /// Maximum bytes of copies on a node, where files are brought to nodes.
     pub(crate) room_bytes: u64,
     /// Each node looks at targets that were made there. Where files are brought to nodes, all do.
     pub(crate) inspects: bool,
     /// Some actions wait for tasks that they invoke.
     pub(crate) calls: bool,
-    /// Nodes are behind so many leaders, in turn; 0: the hub reaches each by itself.
+    /// Number of leaders that nodes are behind, in turn; 0: the hub reaches each by itself.
     pub(crate) leaders: u32,
     /// When things stop going wrong.
     pub(crate) heals_ns: u64,
@@ -80,9 +80,9 @@ pub(crate) struct Scenario {
 /// Files in Gfarm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GfarmScenario {
-    /// Hosts that have a file server: all nodes, and perhaps one that is no node.
+    /// Number of hosts that have a file server: all nodes, and perhaps one that is no node.
     pub(crate) hosts: u32,
-    /// How long the catalogue takes a host that is gone for up, at most.
+    /// Maximum time for which the catalogue takes a host that is gone for up, ns.
     pub(crate) noticed_ns_max: u64,
 }
 
@@ -170,7 +170,7 @@ impl Scenario {
         }
     }
 
-    /// Nodes share no file system: what commands read is brought to theirs.
+    /// Whether nodes share no file system: the files that commands read are brought to their nodes.
     pub(crate) fn stages(&self) -> bool {
         !self.shared && self.gfarm.is_none()
     }
@@ -181,25 +181,25 @@ impl Scenario {
     }
 }
 
-/// What a file takes.
+/// Bytes of a file.
 pub(crate) fn bytes_of(file: u32) -> u64 {
     1 + u64::from(file % 3)
 }
 
-/// Enough for all that any one task reads, or one of these sets, and a little more.
+/// Bytes that are enough for the inputs of any one task, or of one of these sets, and a little more.
 fn room_bytes(tasks: &[TaskPlan], sets: &[(Vec<u32>, bool)], more: u64) -> u64 {
     let of_tasks = tasks.iter().map(|plan| bytes_read(iter::once(plan)));
     let of_sets = sets.iter().map(|(set, _)| set.iter().map(|task| &tasks[*task as usize]));
     of_tasks.chain(of_sets.map(bytes_read)).max().unwrap_or(0) + more
 }
 
-/// What the inputs of tasks take, each of them once.
+/// Bytes of the inputs of tasks, each counted once.
 fn bytes_read<'a>(plans: impl Iterator<Item = &'a TaskPlan>) -> u64 {
     let files: BTreeSet<u32> = plans.flat_map(|plan| plan.inputs.iter().copied()).collect();
     files.into_iter().map(bytes_of).sum()
 }
 
-/// In the time in which things go wrong; one of two users is impatient.
+/// Draws when the user stops the run, within the time in which things go wrong; one of two users is impatient.
 fn draw_stop(random: &mut Random, heals_ns: u64) -> (u64, Option<u64>) {
     let at_ns = random.below(heals_ns);
     let again = random.below(2) == 0;

@@ -23,7 +23,7 @@ use super::messages::Order;
 use super::scenario::bytes_of;
 use state::{HubStaging, PlaceNote, Version};
 
-/// A task fails so often over data links and disks without ending its run.
+/// Maximum number of times that a task fails over data links and disks without ending its run.
 const CHARGES_MAX: u32 = 3;
 
 impl Chaos {
@@ -39,7 +39,7 @@ impl Chaos {
         self.hub.staging = staging;
     }
 
-    /// Tells the stager what happened, and does what follows, also of what is done meanwhile.
+    /// Hands an input to the stager, and does what follows, also from what is done meanwhile.
     pub(crate) fn stage(&mut self, input: StagerInput<Version>) {
         let Hub { run, staging, .. } = &mut self.hub;
         let nodes = run.nodes();
@@ -74,7 +74,7 @@ impl Chaos {
                     shadow.heeded = Some(shadow.sent);
                 }
                 self.tell(Input::InputsReady { id, attempt });
-                // Who has waited for room has given its cores to others.
+                // An attempt that has waited for room has given its cores to others.
                 let acts = self.hub.run.attempts().acting_as(id, attempt);
                 if acts.is_some_and(|acts| !acts.gated().is_empty()) {
                     self.stand_in_line(id);
@@ -292,7 +292,7 @@ impl Chaos {
         self.stage(StagerInput::NodeLost { id: NodeId(node) });
     }
 
-    /// Targets that were on their way from it do not come; then all others know.
+    /// Targets that were on their way from a lost node do not come; then all others know.
     pub(crate) fn tell_staging_of_loss(&mut self, node: u32) {
         let taken = self.hub.staging.homeward.lose(NodeId(node));
         for file in &taken {
@@ -380,7 +380,7 @@ impl Chaos {
         self.event(Event::PlacesFound { id, places });
     }
 
-    /// A file that a node is to remove counts there no more.
+    /// Counts files no more that a node is to remove.
     pub(crate) fn tell_removed(&mut self, files: &[(TaskId, Version)]) {
         for (id, _) in files {
             self.tell_places(*id);
@@ -447,7 +447,7 @@ impl Chaos {
         self.event(Event::InvocationStarted { id, tasks: &wanted, caller: None });
     }
 
-    /// These are asked for.
+    /// Asks for these targets at home.
     pub(crate) fn want_home(&mut self, tasks: &[TaskId], by_action: bool) {
         let Hub { run, staging: HubStaging { homeward, stager, .. }, .. } = &mut self.hub;
         for file in homeward.request(tasks, by_action, run.scheduler(), stager.ledger()) {

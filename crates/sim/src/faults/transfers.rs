@@ -11,15 +11,17 @@ use super::messages::Happening;
 use super::staging::state::{Arriving, DataHappening, Moving, Removal, Version};
 use crate::units::SECOND_NS;
 
-/// A data link is dialled for so long.
+/// Timeout for a data link to be made, ns.
 const DIAL_NS: u64 = 30 * SECOND_NS;
-/// A transfer is tried so often.
+/// Maximum number of tries of a transfer.
 const TRIES: u32 = 3;
-/// A file is on its way for so long at most, with a link that is not slow.
+/// Maximum time for which a file is on its way, with a link that is not slow, ns.
 const MOVE_NS_MAX: u64 = SECOND_NS;
-/// Of a slow link: data links are not slower than that.
+/// Maximum factor by which a slow data link is slower.
 const SLOWNESS_MAX: u64 = 40;
+/// Time before the next try, ns.
 const PAUSE_NS: u64 = SECOND_NS / 5;
+/// Maximum time for which a disk is full, ns.
 const FULL_NS_MAX: u64 = 2 * SECOND_NS;
 
 impl Chaos {
@@ -27,7 +29,7 @@ impl Chaos {
         self.queue.push(self.now + after_ns, Happening::Data(what));
     }
 
-    /// A moment within this time, in seeds with short actions sooner.
+    /// A moment within this time; sooner in seeds with short actions.
     fn within(&mut self, at_most_ns: u64) -> u64 {
         let at_most_ns = if self.scenario.short { at_most_ns / 1000 } else { at_most_ns };
         1 + self.random.below(at_most_ns)
@@ -95,7 +97,7 @@ impl Chaos {
         moving.filter(|moving| is_now && moving.turn == turn)
     }
 
-    /// Why a machine cannot be got at over its data link: until when, as far as anybody knows.
+    /// Until when a machine cannot be reached over its data link, as far as is known; `None` if it can.
     fn out_of_reach(&self, node: u32) -> Option<u64> {
         if self.is_home(node) {
             return None;
@@ -148,7 +150,7 @@ impl Chaos {
         if self.is_home(node) { 0 } else { self.agents[node as usize].starts }
     }
 
-    /// The destination has all of a file: nobody can stop it any more but the end of its machine.
+    /// The destination has all of a file: only the end of its machine can stop it.
     fn on_placed(&mut self, life: u64, transfer: u32, turn: u32, arriving: Arriving) {
         let Arriving { file, version, content, to, start } = arriving;
         self.truth.name_received(file, to);
@@ -248,7 +250,7 @@ impl Chaos {
             _ => {
                 self.count("disks full");
                 self.note(format_args!("the disk of {node} is full"));
-                // Not for long: who is refused its inputs is tried again at once.
+                // Not for long: an attempt whose inputs are refused is tried again at once.
                 self.data[node as usize].full_until_ns = self.now + self.within(FULL_NS_MAX);
             }
         }

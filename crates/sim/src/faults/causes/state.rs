@@ -3,11 +3,11 @@
 /// A failure over a file server.
 #[derive(Clone, Debug)]
 pub(crate) struct Cause {
-    /// Which file was read; none: it was to be written.
+    /// The file that was read; `None` if it was to be written.
     pub(crate) file: Option<u32>,
     /// It is one of the task's inputs.
     pub(crate) named: bool,
-    /// The host that was silent; none: the catalogue named none.
+    /// The host that was silent; `None` if the catalogue named none.
     pub(crate) host: Option<u32>,
     pub(crate) epoch: u64,
     pub(crate) failed_ns: u64,

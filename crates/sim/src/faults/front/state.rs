@@ -1,4 +1,4 @@
-//! What the front knows, and what it and the hub tell each other.
+//! What the front knows, and the messages between it and the hub.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +70,7 @@ pub(super) struct Action {
     /// It goes on at a time that is known already.
     pub(super) thinks: bool,
     pub(super) failed: bool,
-    /// It was told to end: its threads ask for nothing more.
+    /// Its action is to end: its threads ask for nothing more.
     pub(super) told: bool,
     pub(super) lost: bool,
 }

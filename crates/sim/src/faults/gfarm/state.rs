@@ -15,7 +15,7 @@ pub(crate) enum GfarmHappening {
     GoesOn { host: u32, epoch: u64 },
     /// The catalogue answers a round of questions; each host that it names is asked then.
     Asked { life: u64, round: u32, files: Vec<TaskId> },
-    /// The hub hears what came of it.
+    /// The hub learns the result.
     Told { life: u64, answer: ReachInput },
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Server {
     pub(super) troubled_ns: u64,
 }
 
-/// See the file's head.
+/// File servers, the files that they hold, and what failed over them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gfarm {
     pub(super) servers: Vec<Server>,
@@ -41,7 +41,7 @@ pub(crate) struct Gfarm {
     pub(super) replicas: BTreeMap<u32, BTreeSet<u32>>,
     /// When each file was written last.
     written_ns: BTreeMap<u32, u64>,
-    /// Files whose last bytes went with a disk: which, and when.
+    /// Files whose last bytes went with a disk: the host, and when.
     pub(super) wiped: BTreeMap<u32, (u32, u64)>,
     /// What attempts failed over.
     pub(crate) causes: BTreeMap<(u32, u32), Cause>,

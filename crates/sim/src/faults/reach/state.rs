@@ -35,7 +35,7 @@ pub(crate) struct HubReach {
     /// The round under way, and when it, or the last one, began.
     pub(super) round: Option<u32>,
     pub(super) asked_ns: u64,
-    /// Users have been told of these, and the scheduler has not.
+    /// Files of which the user was warned, and the scheduler does not know yet.
     pub(super) warned: BTreeSet<TaskId>,
     /// Failures that wait.
     pub(crate) held: BTreeSet<TaskId>,
