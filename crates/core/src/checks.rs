@@ -1,7 +1,7 @@
-//! Who waits for which fact to be gathered.
+//! Which tasks wait for which fact to be gathered.
 //!
-//! One answer comes for each `GatherFact`, in the order of the requests for a file. A request that
-//! was made since the last action ended serves everyone who asks for the same file.
+//! One answer comes for each `GatherFact`, in the order of the requests for a file. A request that was made since the
+//! last action ended serves every task that asks for the same file.
 
 use crate::ids::TaskId;
 use alloc::collections::VecDeque;

@@ -28,7 +28,7 @@ pub(crate) struct Levels {
     all: RunTimes,
     /// The rule of each task for which one was given.
     rule_of: IdVec<TaskId, Option<RuleId>>,
-    /// What each action is thought to take, from elsewhere; 0: nobody said.
+    /// The time that each action is thought to take, from elsewhere; 0: not known.
     expected: IdVec<TaskId, u64>,
     /// As of the last walk; 0 for tasks that were not there.
     by_task: IdVec<TaskId, u64>,

@@ -72,7 +72,7 @@ impl Scheduler {
         }
     }
 
-    /// Whoever fails next is not to be blamed, if it runs.
+    /// A task that fails next is not to blame, if it runs.
     pub(crate) fn on_failure_uncharged(&mut self, id: TaskId) {
         if matches!(self.graph.tasks[id].state, TaskState::Running { .. }) {
             self.lost_files.lacked.insert(id);
@@ -90,7 +90,7 @@ impl Scheduler {
         }
     }
 
-    /// A file has come to be known to be where nobody can get at it.
+    /// A file is now known to be out of reach.
     pub(crate) fn reopen_if_needed(&mut self, id: TaskId, out: &mut Vec<Output>) {
         self.decide_lost_member(id);
         if self.is_settled_and_lost(id)
@@ -255,7 +255,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes again who wants a task that is no longer settled.
+    /// Notes again which invocations want a task that is no longer settled.
     fn want_again(&mut self, id: TaskId) {
         for &live in &self.invocations.live {
             let invocation = &mut self.invocations.all[live];

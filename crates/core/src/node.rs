@@ -47,7 +47,7 @@ pub(crate) struct Node {
     /// Device numbers that no share has but suspended ones, for each `ResourceId`.
     devices_free: Vec<BTreeSet<u32>>,
     pub(crate) running: Running,
-    /// Shares of tasks that have ended, which nobody else has yet (`kept.rs`); never suspended.
+    /// Shares of tasks that have ended, which nothing else has yet (`kept.rs`); never suspended.
     kept: Running,
     /// Shares that a gang has before it begins, and those of tasks that run on several nodes on all
     /// nodes but their home; never suspended.

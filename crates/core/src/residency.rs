@@ -9,7 +9,7 @@ use crate::ids::{IdVec, NodeId, TaskId};
 use crate::task::KnownFact;
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// The share that is all of a task's input: shares are whole numbers from 0 to this.
+/// Maximum share of a task's input, which is all of it: shares are whole numbers from 0 up.
 pub(crate) const SHARE_MAX: u8 = 8;
 
 #[derive(Clone, Debug, Default)]

@@ -117,9 +117,8 @@ impl Scheduler {
     /// Takes in one event and adds what is to be done to `out`, in the order in which it is to be done.
     ///
     /// # Panics
-    /// When the shell breaks the protocol: a number out of order, an answer that nobody asked for,
-    /// the end of an action that does not run. What comes from outside is checked by the shell,
-    /// with the views.
+    /// When the shell breaks the protocol: a number out of order, an answer to no question, the end of an action that
+    /// does not run. The shell checks what comes from outside, with the views.
     pub fn handle(&mut self, now: impl Into<Now>, event: Event<'_>, out: &mut Vec<Output>) {
         self.handle_at(now.into(), event, out);
     }

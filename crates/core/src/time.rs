@@ -77,7 +77,7 @@ impl Now {
     }
 }
 
-/// Where nobody sets a clock (simulations, tests) one does for both.
+/// Where the clock is never set (simulations, tests), one serves as both.
 impl From<Time> for Now {
     fn from(time: Time) -> Self {
         Self { time, wall: i128::from(time.0).into() }

@@ -116,7 +116,8 @@ impl Hub {
         self.touch_all();
     }
 
-    /// A condition or preference means nothing: an error with `needs`; with `desc` it is left out, and said so.
+    /// Refuses a condition or preference that means nothing: an error with `needs`; with `desc` it is left out, with a
+    /// warning.
     fn refuse_choice(&mut self, is_strict: bool, task: &str, place: Option<&str>, what: &str) {
         let at = place.map_or_else(String::new, |place| format!("{place}: "));
         if is_strict {

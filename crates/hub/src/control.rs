@@ -47,7 +47,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Opens the socket of `run` in the folder `running`. Nobody but the user may use it.
+    /// Opens the socket of `run` in the folder `running`. Only the user may use it.
     pub fn open(running: &Path, run: &str) -> io::Result<Self> {
         let name = format!("{run}.sock");
         let path = running.join(&name);
@@ -89,7 +89,7 @@ fn bind_private(address: &Path) -> io::Result<StdUnixListener> {
 impl Drop for Control {
     fn drop(&mut self) {
         self.acceptor.abort();
-        // When it is gone already, so much the better.
+        // If it is gone already, nothing is lost.
         let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         self.elsewhere.as_ref().map(std::fs::remove_file);
     }

@@ -207,7 +207,7 @@ mod tests {
         let (folder, root) = folder("ahead", &[]);
         let target = folder.join("a");
         fs::write(&target, "half").unwrap();
-        // It cannot be renamed, and whoever renames it after all needs no note.
+        // It cannot be renamed, and a user who renames it after all needs no note.
         fs::create_dir(failed_name(&target)).unwrap();
         FailedFiles::default().rename(Some(&root), &target).unwrap_err();
         fs::remove_dir(failed_name(&target)).unwrap();

@@ -1,17 +1,17 @@
 //! What targets were just seen to be, so that an attempt which begins at once need not look again
 //! at what its target was before it.
 //!
-//! The scheduler decides about a task by how its target is, and often starts it in the same moment.
-//! What was seen counts until an action of the run has ended, which may have changed any file, and
-//! no longer than [`FRESH_NS`]: somebody else may have changed it, too. Pure; it looks at nothing.
+//! The scheduler decides about a task by how its target is, and often starts it in the same moment. What was seen
+//! counts until an action of the run has ended, which may have changed any file, and no longer than [`FRESH_NS`]:
+//! another program may have changed it, too. Pure; it looks at nothing.
 
 use std::collections::BTreeMap;
 
 use rakuda_core::TaskId;
 use rakuda_proto::journal::FileIdentity;
 
-/// Time for which a look counts, ns: what is done in the same moment, and no more. A file that
-/// somebody else makes meanwhile is taken for the attempt's.
+/// Time for which a look counts, ns: what is done in the same moment, and no more. A file that another program makes
+/// meanwhile is taken for the attempt's.
 const FRESH_NS: u64 = 100_000_000;
 /// Maximum number of looks that are kept; what is looked at in bulk are many more files than tasks that start at once.
 const KEPT_MAX: usize = 10_000;

@@ -33,7 +33,7 @@ impl Guard {
     pub(crate) fn ends(&self) -> std::io::Result<Ends> {
         let terminate = signal(SignalKind::terminate())?;
         let resumed = signal(SignalKind::from_raw(libc::SIGCONT))?;
-        // Its death may have come before anybody listened.
+        // It may have died before this process listened.
         Ok(Ends { terminate, resumed, guard: self.process, is_over: is_gone(self.process) })
     }
 
@@ -44,7 +44,7 @@ impl Guard {
         let _ = self.socket.as_ref().map(|socket| socket.try_write(bytes));
     }
 
-    /// Whether it is gone, so that nobody above this process ends what the run has left.
+    /// Whether it is gone, so that no process above this one ends what the run has left.
     pub(crate) fn is_gone(&self) -> bool {
         is_gone(self.process)
     }

@@ -29,8 +29,8 @@ pub enum OutputMode {
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of a task's output that are held back; more is shown at once.
 const HELD_BYTES_MAX: usize = 64 << 20;
-/// Output is kept in pieces of about this size: one that grew without end would be copied, and be
-/// there twice, each time that it grows.
+/// Bytes, about, of a piece in which output is kept. One piece without end would be copied, and be there twice, each
+/// time that it grows.
 const PIECE_BYTES: usize = 64 << 10;
 /// Maximum bytes of a write to a pipe that is not mixed with those of other processes (`PIPE_BUF`).
 const ATOMIC_BYTES: usize = 4096;

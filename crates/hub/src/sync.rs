@@ -1,5 +1,5 @@
-//! Rounds of synchronised starts: what front and agents say of them goes to the core's machine, and what that wants is
-//! done here (docs/design/synchronised-start.md). It decides nothing but who may have a round at all.
+//! Rounds of synchronised starts: what front and agents report of them goes to the core's machine, and what that wants
+//! is done here (docs/design/synchronised-start.md). It only decides which task may have a round at all.
 
 pub(crate) mod state;
 

@@ -16,7 +16,7 @@ pub const OUTPUT_BYTES_MAX: usize = 128 << 10;
 pub const VALUES_MAX: usize = 256;
 /// Maximum time before a provider that fails is tried again, in its periods, or [`WAIT_NS_MAX`] if that is more.
 const PERIODS_MAX: u64 = 64;
-/// The same in ns.
+/// The same time in ns.
 const WAIT_NS_MAX: u64 = 600_000_000_000;
 
 /// A value as it was printed.

@@ -345,8 +345,8 @@ impl Table {
         }
     }
 
-    /// The number of an attribute that comes from elsewhere, of these nodes. What is there already is kept, whoever
-    /// provides it; another kind or unit is refused, with the reason, as long as others have said something else.
+    /// The number of an attribute that comes from elsewhere, of these nodes. An existing one stays, whatever provides
+    /// it; another kind or unit is refused, with the reason, as long as other nodes have values of it.
     pub fn find_or_define(
         &mut self,
         attribute: Attribute,

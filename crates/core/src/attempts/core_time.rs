@@ -1,7 +1,7 @@
 //! Whose the cores of a node are, and since when: what the run times of attempts are made of (docs/glossary.md).
 //!
-//! No moment of a core is counted twice, so the run times of all attempts together are never more
-//! than cores times time. It hands out nothing: who may have a core is for the leases to say.
+//! No moment of a core is counted twice, so the run times of all attempts together are never more than cores times
+//! time. It hands out nothing: the leases decide which task may have a core.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

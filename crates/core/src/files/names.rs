@@ -60,7 +60,7 @@ pub fn names_in<'a>(texts: impl Iterator<Item = &'a [u8]>, base: &[u8]) -> BTree
     words.map(|word| absolute(base, word)).collect()
 }
 
-/// Whether a name is that of an unfinished file, which is nobody's.
+/// Whether a name is that of an unfinished file, which belongs to no task.
 pub fn is_left_over(name: &[u8]) -> bool {
     name.ends_with(LEFT_OVER) || name.starts_with(PART)
 }

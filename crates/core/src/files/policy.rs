@@ -307,7 +307,7 @@ impl FilePolicy {
             let is_there = is_there || self.by_path.contains_key(&whole);
             return if is_there { stem.len() } else { 0 };
         }
-        // In sorted order nobody is more like it than its neighbours; thousands may have one stem.
+        // In sorted order its neighbours are most like it; thousands may have one stem.
         let before = self.by_path.range(from.clone()..own.clone()).map(|(path, _)| path);
         let before = before.rev().find(is_beside);
         let after = rivals(&own).take_while(of_stem).find(is_beside);

@@ -31,7 +31,7 @@ impl Flow {
         taken > 0
     }
 
-    /// Ends an edge that is one of the writers, when all came and was taken, or leaves it, when nobody reads here any
+    /// Ends an edge that is one of the writers, when all came and was taken, or leaves it, when nothing reads here any
     /// more. Returns the records that the sender has counted, once: when all came. `has_ended`: it was returned before.
     pub fn settle_from(
         &mut self,
@@ -53,7 +53,8 @@ impl Flow {
         records
     }
 
-    /// Tells an edge that is one of the readers that all is sent, and the stream that nobody reads there any more.
+    /// Ends an edge that is one of the readers when all is sent, and takes the reader off the stream when nothing reads
+    /// there any more.
     pub fn settle_to(&mut self, reader: usize, to: &mut HopSender) {
         if self.reader_state(reader) == ReaderState::AtEnd {
             to.finish(self.read(reader).records);

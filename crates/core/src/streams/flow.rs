@@ -92,7 +92,7 @@ pub enum Fault {
 enum WriterState {
     /// Its pipe is open.
     Open,
-    /// Nobody can write any more; whether it ended well is not known.
+    /// Nothing can write any more; whether it ended well is not known.
     Closed,
     /// It has ended badly.
     Failed,
@@ -313,7 +313,7 @@ impl Flow {
         }
     }
 
-    /// Nobody holds a writer's pipe any more.
+    /// No process holds a writer's pipe any more.
     pub fn on_writer_closed(&mut self, writer: usize) {
         if self.writers[writer].state == WriterState::Open {
             self.writers[writer].state = WriterState::Closed;
@@ -512,7 +512,7 @@ impl Flow {
         }
     }
 
-    /// Nobody will read what waits.
+    /// Drops what waits, as nothing will read it.
     fn abandon(&mut self) {
         self.exclusive = None;
         for writer in &mut self.writers {

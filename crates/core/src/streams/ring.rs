@@ -154,7 +154,7 @@ impl Ring {
         place.chunk > self.first
     }
 
-    /// Lets go of the oldest chunk, whoever has read it.
+    /// Lets go of the oldest chunk, whether readers have read it or not.
     pub fn forget_oldest(&mut self) {
         if let Some(chunk) = self.chunks.pop_front() {
             self.held_bytes -= chunk.bytes.capacity();

@@ -1,7 +1,7 @@
 //! What is said of tasks before they run (the "meta program" of MegaScript), and the traffic of a stream that follows.
 //!
-//! Says only what somebody has said, and what follows from that by the rules of
-//! docs/design/streams.md. What is usual otherwise, and what it is used for, is not known here.
+//! Says only what the Rakefile says, and what follows from that by the rules of docs/design/streams.md. What is usual
+//! otherwise, and what it is used for, is not known here.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -16,7 +16,7 @@ use crate::ids::TaskId;
 pub struct Stages<S> {
     /// By member: the tasks whose spools it reads, in the order in which it reads them.
     sources: BTreeMap<TaskId, Vec<TaskId>>,
-    /// By member: its place in rake's order, if whoever prints for a task were its first prerequisites.
+    /// By member: its place in rake's order, if the tasks that print for a task were its first prerequisites.
     rank: BTreeMap<TaskId, u32>,
     /// Members that have ended well, in this attempt or an earlier one, and whose spool has not been found bad. With a
     /// member all are here whose spools it has read.

@@ -343,7 +343,7 @@ impl Rounds {
         out.push(RoundEffect::Commit { round: id, t0, nodes, patience_ns });
     }
 
-    /// Only a round that has not begun can be given up; one in which nobody waits need not be.
+    /// Gives up a round, unless it has begun; one in which no worker waits need not be given up.
     fn give_up(&mut self, id: u32, fault: Fault, out: &mut Vec<RoundEffect>) {
         let Some(round) = self.open.get_mut(&id) else { return };
         if round.is_pending() {

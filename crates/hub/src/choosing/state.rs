@@ -97,7 +97,8 @@ impl Choosing {
         self.calm_since = None;
     }
 
-    /// What the core has done by itself: whatever was started, the node suits nobody with a condition any more.
+    /// Follows what the core has done by itself: whatever was started, the node suits no task with a condition any
+    /// more.
     pub(super) fn on_started(
         &mut self,
         known: &mut Information,

@@ -27,7 +27,7 @@ pub(super) struct InvitationFile(pub(super) PathBuf);
 
 impl Drop for InvitationFile {
     fn drop(&mut self) {
-        // When it is gone already, so much the better.
+        // If it is gone already, nothing is lost.
         let _ = std::fs::remove_file(&self.0);
     }
 }

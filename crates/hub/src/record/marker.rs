@@ -43,7 +43,7 @@ impl Marker {
         }
     }
 
-    /// Marks the run as alive. Whoever sees the mark sees it locked and whole.
+    /// Marks the run as alive. Another run that sees the mark sees it locked and whole.
     pub fn set(mut self, root: &Path, run: &str, line: &MarkLine) -> io::Result<Self> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');

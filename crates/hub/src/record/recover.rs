@@ -60,9 +60,9 @@ impl Turn {
     }
 }
 
-/// Nothing when another process looks after them and is to be waited for: another run, or what is
-/// left of one that was cut off, which ends what that had started and settles its targets then.
-/// Where there is nothing to look after, nobody is.
+/// Takes the turn to look after runs that were cut off. `None` when another process looks after them and this one must
+/// wait: another run, or what is left of one that was cut off, which ends what that had started and then settles its
+/// targets. Where there is nothing to look after, no process does.
 pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     let root = directory.join(FOLDER);
     if being_ended(&root).is_some() {

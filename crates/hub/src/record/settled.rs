@@ -1,8 +1,7 @@
-//! `.rakuda/settled`: targets that were half-written when their run was cut off, and that the next
-//! run put away while nobody could tell whether all that the first had started was dead. A process
-//! of it that nobody has found may write to such a target once that was made anew. So the run that
-//! makes it notes what it was like then, and the one after that looks once more, by size, time of
-//! modification and inode.
+//! `.rakuda/settled`: targets that were half-written when their run was cut off, and that the next run put away while
+//! it could not tell whether all that the first had started was dead. A process of it that was not found may write to
+//! such a target once that was made anew. So the run that makes it notes what it was like then, and the one after that
+//! looks once more, by size, time of modification and inode.
 //!
 //! A line is `{"name":NAME}`, with `made` (a file's identity) once the target was made; the last
 //! one about a name holds. Where the list cannot be written, targets are only not looked at again.

@@ -35,7 +35,7 @@ impl Hub {
             changes.extend(self.told_of(*writer, of_writer));
             partly |= is_partly;
         }
-        // What is done tells more than what it is done with.
+        // What is done says more than what it is done with.
         changes.extend(self.changes_of_inputs(id, &record));
         for (writer, record) in
             upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?)))

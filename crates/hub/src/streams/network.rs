@@ -164,7 +164,7 @@ async fn reach(
 ) -> Result<Box<dyn Conversation>, String> {
     let (node, name, socket) = match (side, met) {
         (Side::Linked(node, name, socket), _) => (node, name, socket),
-        // Of two that come, either may come first. Who cannot come says so to the hub.
+        // Either of the two may come first. A node that cannot come says so to the hub.
         (Side::Comes, Some(met)) => {
             let stream: Met = met.recv().await.ok_or("nobody listens any more")?;
             return Ok(Box::new(stream));

@@ -183,6 +183,7 @@ fn put_ascii(out: &mut String, bytes: &[u8]) {
 /// Whole numbers and hundredths, which nearly all are, are written by hand, several times as fast. Of
 /// at most 15 digits each decimal has a double of its own, so no shorter one gives the same.
 pub(super) fn put_number(out: &mut String, number: f64) {
+    /// Maximum of numbers that are written by hand: each has at most 15 digits.
     const DIGITS_MAX: f64 = 1e15;
     let absolute = number.abs();
     let hundredths = (absolute * 100.0).round();

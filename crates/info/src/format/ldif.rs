@@ -37,7 +37,7 @@ const CLASSES: [&str; 9] = [
     "RakudaNode",
 ];
 
-/// Writes the nodes of a table that are wanted, with the values of these providers (`only`; none: of all). Names of
+/// Writes the nodes of a table that are wanted, with the values of these providers (`only`; empty: of all). Names of
 /// nodes of runs have the run in them, too: several runs may have a node.
 pub fn write(table: &Table, wanted: &[NodeId], only: &[String], now: Time) -> String {
     let mds = ALIASES.iter().filter(|(alias, _)| alias.starts_with("Mds-"));

@@ -7,7 +7,7 @@
 //! rule panics.
 //!
 //! - `scenario`: what a seed stands for; `truth`: what really is on disks, and runs
-//! - `chaos`: the queue and the links; `messages`: what goes over them; `hub`, `agent`: what is told and done at both
+//! - `chaos`: the queue and the links; `messages`: what goes over them; `hub`, `agent`: what happens at both
 //!   ends; `injector`: what goes wrong
 //! - `attempts`: what the hub does for `rakuda_core::Attempts`; `results`, `endings`: how they end;
 //!   `rules`: what must hold of them

@@ -112,7 +112,7 @@ impl Gfarm {
         Some(hosts.iter().copied().filter(|host| self.is_listed(*host)).collect())
     }
 
-    /// When a file's bytes went with a disk, and with whose.
+    /// When a file's bytes went with a disk, and the host of that disk.
     pub(crate) fn wiped(&self, file: u32) -> Option<(u32, u64)> {
         self.wiped.get(&file).copied()
     }
