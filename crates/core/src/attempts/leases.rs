@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(leases.held_since_ns(TaskId(2)), None);
     }
 
-    /// A node of 2 cores to which a message takes so long and back, and how many actions may be begun early there.
+    /// A node of 2 cores with this round trip, and how many actions may be begun early there.
     fn behind_a_line(took_ns: u64, trip_ns: u64) -> (Leases, Option<u32>) {
         let mut leases = after_samples(took_ns);
         leases.set_trip(trip_ns);
@@ -582,7 +582,7 @@ mod tests {
         leases.end(TaskId(100), true, at(1_000));
         leases.withdraw(TaskId(102), 1);
         leases.release_prepared();
-        // The node has withdrawn the one, and begun the other one before it was told of that core.
+        // The node has withdrawn the one, and begun the other one before it knew of that core.
         assert!(leases.core_freed(TaskId(101), at(2_000)).0);
         leases.begun(TaskId(103), 1, true, at(2_000));
         leases.withdrawn(TaskId(102), 1);
@@ -639,7 +639,7 @@ mod tests {
         assert_eq!(leases.new_lookahead(), Some(16));
     }
 
-    /// Actions that begin early and take so long each.
+    /// Actions that begin early, each with this run time.
     fn run_early(leases: &mut Leases, took_ns: u64) {
         for number in 200..240 {
             assert!(!leases.begin(TaskId(number), 1, at(0)));

@@ -634,7 +634,7 @@ mod tests {
         reader: usize,
     }
 
-    /// Bytes that a reader has got after so long, and the window then.
+    /// Bytes that a reader has got after this time, and the window then.
     fn carried(line: &VirtualLine, milliseconds: u64) -> (usize, usize) {
         use alloc::collections::VecDeque;
 

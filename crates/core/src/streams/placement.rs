@@ -231,7 +231,7 @@ mod tests {
         Said { cost_milli: Some(cost * 1_000), ..Said::default() }
     }
 
-    /// Where tasks go that fit `room` times on each of some nodes of so many cores.
+    /// Where tasks go that fit `room` times on each of some nodes, which have these cores.
     fn places(
         tasks: u32,
         streams: &[StreamEnds],

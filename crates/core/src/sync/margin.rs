@@ -117,7 +117,7 @@ mod tests {
 
     const HERE: NodeNow = NodeNow { node: NodeId(0), round_trip_ns_max: 0 };
 
-    /// A round whose last worker saw the instant so long after the decision; whether one was late.
+    /// A round whose last worker saw the instant this long after the decision; whether one was late.
     fn live(margins: &mut Margins, workers: u32, now: NodeNow, needed_ns: u64) -> (u64, bool) {
         let margin_ns = margins.of(workers, [now]);
         let is_late = needed_ns + SEEN_BEFORE_NS > margin_ns;
