@@ -26,17 +26,17 @@ pub struct Config {
     /// agents. A lost node takes no file with it; which are out of reach the shell finds out
     /// (`Places::Nowhere`).
     pub files_apart: bool,
-    /// A task whose attempts were lost with so many different nodes fails, and so does one that was lost
-    /// [`LOSSES_PER_NODE`] times as often with fewer; 0: never.
+    /// A task fails when attempts of it were lost with this many different nodes, or [`LOSSES_PER_NODE`] times as often
+    /// with fewer; 0: never.
     pub blame_after: u32,
-    /// A node on which so many actions failed in a row is drained, if others do well (Pwrake's
-    /// `HOST_FAILURE`); 0: never.
+    /// A node is drained when this many actions failed there in a row, if others do well (Pwrake's `HOST_FAILURE`); 0:
+    /// never.
     pub drain_after: u32,
     /// For the random numbers of `RankHrf`.
     pub seed: u64,
 }
 
-/// So many losses with nodes that come back weigh as much as one with another node.
+/// Number of losses, with nodes that come back, that weigh as much as one with another node.
 pub const LOSSES_PER_NODE: u32 = 3;
 
 impl Default for Config {
@@ -87,7 +87,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every one.
+    /// Every policy.
     pub const ALL: [Self; 7] = [
         Self::Fifo,
         Self::Lifo,
@@ -98,7 +98,7 @@ impl Policy {
         Self::Serial,
     ];
 
-    /// As in options, settings and records.
+    /// The name in options, settings and records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
@@ -111,7 +111,7 @@ impl Policy {
         }
     }
 
-    /// The one that is called so.
+    /// The policy of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }

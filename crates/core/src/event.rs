@@ -1,4 +1,4 @@
-//! The interface: what the shell tells the scheduler, and what the scheduler tells the shell.
+//! The interface: what the shell reports to the scheduler, and what the scheduler wants of the shell.
 //!
 //! Holds no behaviour. The meaning of each is in `docs/design/scheduling.md`.
 
@@ -13,14 +13,14 @@ use alloc::vec::Vec;
 /// Something that happened outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A set of task properties got its number.
+    /// A set of task properties gets its number.
     RequirementDefined {
         /// The next number.
         id: RequirementId,
         /// The properties.
         requirement: Requirement,
     },
-    /// A task got its number; nothing happens to it before it is activated.
+    /// A task gets its number; nothing happens to it before it is activated.
     TaskDefined {
         /// The next number.
         id: TaskId,
@@ -49,78 +49,81 @@ pub enum Event<'a> {
     /// of it do not make it run if others make files; but what they depend on counts for files that are made of what
     /// they print. Before any of them is activated.
     GangJoined {
-        /// Which.
+        /// The gang.
         id: GangId,
         /// Where one node has no room for all of them, they may go to several.
         spread: bool,
         /// They run by turns: each has its share of its nodes only when `TurnTaken` was said of it.
         by_turns: bool,
-        /// What joins them.
+        /// The streams that join them.
         streams: &'a [StreamEnds],
     },
     /// What is said of the tasks of a gang that streams join: where they go to several nodes, they go by that.
     GangWeighed {
-        /// Which.
+        /// The gang.
         id: GangId,
         /// Computing and traffic.
         weights: &'a Weights,
     },
-    /// The answer to `GangTooLarge`: nothing more comes that it could run on, and its tasks share what there is.
+    /// The answer to `GangTooLarge`: no more nodes come on which it could run, and its tasks share those that are
+    /// there.
     GangShares {
-        /// Which.
+        /// The gang.
         id: GangId,
     },
-    /// Whoever a begun task of a gang by turns has waited for is done: it is to have its share. The answer is
-    /// `TurnTaken`, as soon as there is room.
+    /// A begun task of a gang by turns is to have its share, because the tasks that it waited for are done. The answer
+    /// is `TurnTaken`, as soon as there is room.
     TurnCame {
-        /// Which.
+        /// The task.
         id: TaskId,
     },
-    /// What a task of a gang has printed is not what it was to print, as was found out when its action had ended well
-    /// and others still ran: its attempt has failed. Ignored of any other.
+    /// The output of a task of a gang is not what it was to be. The shell found out when the action had ended well and
+    /// others still ran: the attempt has failed. Ignored for any other task.
     OutputSpoilt {
-        /// Which.
+        /// The task.
         id: TaskId,
     },
-    /// The answer to `GangTooLarge`: nothing more comes that it could run on. Its tasks fail.
+    /// The answer to `GangTooLarge`: no more nodes come on which it could run. Its tasks fail.
     GangRefused {
-        /// Which.
+        /// The gang.
         id: GangId,
     },
     /// More prerequisites for a task that has not started; for one that has, it is ignored.
     PrerequisitesAdded {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Any tasks defined so far; the shell makes sure that there is no cycle.
+        /// Any tasks defined so far; the shell makes sure that they form no cycle.
         prerequisites: &'a [TaskId],
         /// Whether there is anything to run now.
         has_action: bool,
     },
-    /// What was found out about a file: in bulk before activation, or the answer to `GatherFact`.
+    /// What the shell found out about a file: in bulk before activation, or the answer to `GatherFact`.
     FactGathered {
-        /// Whose file.
+        /// The task of the file.
         id: TaskId,
-        /// What was found out.
+        /// The fact.
         fact: Fact,
     },
-    /// Where a file is was found out later than the rest of its fact. What has been queued already stays where it is.
+    /// The shell found out later than the rest of the fact where a file is. What has been queued already stays where it
+    /// is.
     PlacesFound {
-        /// Whose file.
+        /// The task of the file.
         id: TaskId,
         /// The nodes that hold it.
         places: Places,
     },
-    /// Files that were out of reach are in reach again. Those that are found together are told together: nothing is
-    /// decided of one before all are known.
+    /// Files that were out of reach are in reach again. Files that are found together come in one event: the scheduler
+    /// decides about none of them before it knows all.
     FilesFound {
-        /// Whose, each with the nodes that hold it.
+        /// The tasks of the files, each with the nodes that hold its file.
         files: Vec<(TaskId, Places)>,
     },
-    /// What lies beside a file, declared to belong to it: counts where it is weighed which node holds a task's input.
+    /// What lies beside a file and is declared to belong to it. It counts where the scheduler weighs which node holds a
+    /// task's input.
     SecondaryFound {
-        /// Whose file.
+        /// The task of the file.
         id: TaskId,
-        /// The size of all that.
+        /// The size of all that, in bytes.
         bytes: u64,
     },
     /// Run these; activates every task defined since the last activation.
@@ -134,7 +137,7 @@ pub enum Event<'a> {
     },
     /// The answer to `AskNeeded`.
     NeededAnswered {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// Whether it has to run; without meaning after its action.
         needed: bool,
@@ -143,21 +146,21 @@ pub enum Event<'a> {
     },
     /// The answer to `CompareRecord`.
     RecordCompared {
-        /// Which.
+        /// The task.
         id: TaskId,
-        /// It was made otherwise than it would be now, and is to run.
+        /// Its file was made otherwise than it would be now, and it is to run.
         rerun: bool,
     },
     /// The answer to `Resolve`, after the `PrerequisitesAdded` that it found.
     ResolveEnded {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// Whether all its prerequisites are known now; if not, the task fails.
         found: bool,
     },
     /// A running task is of another kind from now on.
     KindChanged {
-        /// Which.
+        /// The task.
         id: TaskId,
         /// Its new kind.
         kind: TaskKind,
@@ -165,19 +168,19 @@ pub enum Event<'a> {
     /// A started action has ended. The end of an attempt that is not the running one (it was lost
     /// with its node, and the node came back) is ignored.
     ActionEnded {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Which, as `StartAction` said.
+        /// The number, as in `StartAction`.
         attempt: u32,
-        /// How.
+        /// How it ended.
         outcome: ActionOutcome,
-        /// How long it held its cores; none: since it was started. Shells that begin actions before
-        /// there are cores for them, or lend a caller's cores to others, know it better.
+        /// How long it held its cores; `None`: since it was started. Shells that begin actions before there are cores
+        /// for them, or lend a caller's cores to others, know it better.
         run_ns: Option<u64>,
     },
     /// The answer to `RetryDelayed`. Ignored when the task has become something else meanwhile.
     RetryDue {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// The attempt that failed.
         attempt: u32,
@@ -186,40 +189,39 @@ pub enum Event<'a> {
     NodeJoined {
         /// A small number; a node that was lost may join again.
         id: NodeId,
-        /// What it has.
+        /// What the node has.
         capacity: Capacity,
-        /// It still has the files that facts place on it. If not, they are gone for good; the shell
-        /// may tell of single files that it has all the same, with `FactGathered`. Counts only with
-        /// `Config::files_on_nodes`.
+        /// It still has the files that facts place on it. If not, they are gone for good; the shell may still report
+        /// single files that it has, with `FactGathered`. Counts only with `Config::files_on_nodes`.
         files_kept: bool,
     },
     /// A node is gone, and with it all that ran there; with `Config::files_on_nodes` its files are
     /// out of reach until it joins again.
     NodeLost {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
     /// A lost node will not come back with its files: what only it had is gone for good.
     NodeGivenUp {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
-    /// A node is there that has not joined yet. If it had been given up: what is said to lie there from now on counts,
-    /// once it has joined.
+    /// A node is there that has not joined yet. If it had been given up: files that the shell reports there from now on
+    /// count once it has joined.
     NodeCame {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
     /// A file that is out of reach will not come back: without an action that makes it again, its task fails.
     FileGivenUp {
-        /// Whose.
+        /// The task of the file.
         id: TaskId,
     },
     /// A running task may have needed a file that was out of reach at some time since it was
     /// started, and that none of its prerequisites is: it lies behind them. If the task fails, that
     /// does not count, and the file is among its inputs from now on.
     InputLacked {
-        /// Which runs.
+        /// The running task.
         id: TaskId,
         /// A prerequisite of its prerequisites, through any number of them.
         input: TaskId,
@@ -227,71 +229,70 @@ pub enum Event<'a> {
     /// A running task may fail, or has failed in the shell, over something that is not its fault.
     /// If it fails, that does not count.
     FailureUncharged {
-        /// Which runs.
+        /// The running task.
         id: TaskId,
     },
     /// A node that has joined, or is about to, will be taken away at a time (walltime): nothing
     /// starts there that is not expected to have ended by then.
     NodeEnds {
-        /// Which.
+        /// The node.
         id: NodeId,
         /// When.
         at: Time,
     },
     /// A node that has not joined yet may run tasks with these properties, which name the nodes that may.
     NodeAllowed {
-        /// Which properties.
+        /// The properties.
         requirement: RequirementId,
-        /// Which node.
+        /// The node.
         id: NodeId,
     },
-    /// Whether nodes suit tasks with these properties, which have a `Choice`, and which of them
-    /// rather; also of nodes that have not joined. None suits of which nothing was said.
+    /// Whether nodes suit tasks with these properties, which have a `Choice`, and which of them rather; also of nodes
+    /// that have not joined. A node of which the shell has said nothing does not suit.
     NodesSuit {
-        /// Which properties.
+        /// The properties.
         requirement: RequirementId,
-        /// Nodes of which there is news; `None`: it does not suit. Of those with room the one with
-        /// the highest rank is taken, after nodes that hold the input.
+        /// Nodes of which there is news; `None`: the node does not suit. Of those with room the scheduler takes the one
+        /// with the highest rank, after nodes that hold the input.
         nodes: &'a [(NodeId, Option<Suits>)],
     },
     /// How long tasks with these properties are expected to run. (A shell that knows different
     /// durations of tasks with equal properties gives them different numbers.)
     DurationExpected {
-        /// Which properties.
+        /// The properties.
         requirement: RequirementId,
-        /// How long.
+        /// The expected run time.
         run_ns: u64,
     },
-    /// So many tasks of one core may start on a node beyond its cores, because the shell begins
-    /// short actions early and sees to it itself that no more of them run at a time than the cores
-    /// allow.
+    /// This many tasks of one core may start on a node beyond its cores, because the shell begins short actions early
+    /// and sees to it itself that no more of them run at a time than the cores allow.
     LookaheadSet {
-        /// Which.
+        /// The node.
         id: NodeId,
-        /// How many.
+        /// Maximum number of such tasks.
         actions: u32,
     },
-    /// An action is thought to take so long, from earlier runs; before activation. Counts with the
-    /// policy `LifoHlfet`, in place of the times of the task's rule.
+    /// The run time of an action that earlier runs suggest; before activation. Counts with the policy `LifoHlfet`, in
+    /// place of the times of the task's rule.
     TimeExpected {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// How long.
+        /// The run time.
         run_ns: u64,
     },
-    /// A task is of this sort; before it starts. Counts with the policy `LifoHlfet`.
+    /// The rule that a task belongs to; before it starts. Counts with the policy `LifoHlfet`.
     RuleGiven {
-        /// Which.
+        /// The task.
         id: TaskId,
         /// A small number.
         rule: RuleId,
     },
-    /// So much of a task's file is in a node's memory, as measured. Counts with the policy
-    /// `Cached`, and puts its model right.
+    /// The measured part of a task's file that is in a node's memory. Counts with the policy `Cached`, and puts its
+    /// model right.
     CacheMeasured {
-        /// Whose file.
+        /// The task of the file.
         id: TaskId,
-        /// Where.
+        /// The node.
         node: NodeId,
         /// Bytes in memory.
         bytes: u64,
@@ -309,34 +310,34 @@ pub enum Output {
     /// Look at this task's file now and answer `FactGathered`, in the order of the requests for it.
     /// The answer must not wait for an action to start or end: a core may be kept until it comes.
     GatherFact {
-        /// Whose file.
+        /// The task of the file.
         id: TaskId,
     },
     /// Ask its class whether it is needed, and its timestamp; answer `NeededAnswered`.
     AskNeeded {
-        /// Which.
+        /// The task.
         id: TaskId,
     },
     /// A file that is up to date by rake's rule: was it made as it would be now? Answer `RecordCompared`.
     CompareRecord {
-        /// Which.
+        /// The task.
         id: TaskId,
     },
     /// Look its prerequisites up again; answer `PrerequisitesAdded` and `ResolveEnded`.
     Resolve {
-        /// Which.
+        /// The task.
         id: TaskId,
     },
     /// The actions that are started next, one for each task of a gang, belong together.
     GangStarted {
-        /// Which.
+        /// The gang.
         id: GangId,
         /// There are fewer slots than it needs.
         oversubscribed: bool,
     },
-    /// A task of a gang by turns has its share: what `StartAction` has said of it holds from now on.
+    /// A task of a gang by turns has its share: what `StartAction` said of it holds from now on.
     TurnTaken {
-        /// Which.
+        /// The task.
         id: TaskId,
         /// As in `StartAction`.
         attempt: u32,
@@ -346,7 +347,7 @@ pub enum Output {
     /// A gang is ready, and the nodes that are there could not run it if nothing else ran: it waits
     /// for more nodes, for `GangShares`, or for `GangRefused`.
     GangTooLarge {
-        /// Which.
+        /// The gang.
         id: GangId,
         /// Cores that its tasks need together.
         slots: u64,
@@ -355,7 +356,7 @@ pub enum Output {
     },
     /// A task of a gang needs another one of it, so that they can never run together; all of them fail.
     GangEntangled {
-        /// Which.
+        /// The gang.
         id: GangId,
         /// The one that waits.
         task: TaskId,
@@ -364,54 +365,54 @@ pub enum Output {
     },
     /// Run the action.
     StartAction {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// From 1.
         attempt: u32,
-        /// Where.
+        /// The node.
         node: NodeId,
         /// The devices that are its own while it runs.
         devices: Devices,
     },
     /// End the action early; `ActionEnded` is still expected.
     AbortAction {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// An attempt failed; the shell does away with what it left behind.
+    /// An attempt failed; the shell deals with what it left behind.
     AttemptFailed {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// From 1.
         attempt: u32,
-        /// Whether there will be another one.
+        /// Whether another attempt follows.
         retried: bool,
     },
-    /// The next attempt is to wait so long; `RetryDue` is expected then. Comes after its `AttemptFailed`.
+    /// The next attempt is to wait this long; `RetryDue` is expected then. Comes after its `AttemptFailed`.
     RetryDelayed {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// The attempt that failed.
         attempt: u32,
         /// From now.
         delay_ns: u64,
     },
-    /// An attempt was lost with its node; no end of it is expected. The shell does away with what
-    /// it left behind where that can still be reached. It used up none of the task's retries.
+    /// An attempt was lost with its node; no end of it is expected. The shell deals with what it left behind where that
+    /// can still be reached. It used up none of the task's retries.
     AttemptLost {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// From 1.
         attempt: u32,
-        /// Where it ran.
+        /// The node on which it ran.
         node: NodeId,
-        /// Whether there will be another one.
+        /// Whether another attempt follows.
         rerun: bool,
     },
-    /// Attempts of one task were lost on so many different nodes, or so often, that the task is taken to be the reason;
-    /// it fails.
+    /// Attempts of one task were lost on too many different nodes, or too often: the task is taken to be the cause, and
+    /// fails.
     TaskBlamed {
-        /// Which.
+        /// The task.
         id: TaskId,
         /// Where attempts were lost, each once.
         nodes: Vec<NodeId>,
@@ -419,50 +420,50 @@ pub enum Output {
     /// A settled task's file was on lost nodes only, and is needed: the task is open again and will
     /// run once more. Another `TaskSettled` follows, unless its invocation is stopped.
     TaskReopened {
-        /// Which.
+        /// The task.
         id: TaskId,
     },
     /// A file that no action makes is on lost nodes only, and is needed. What needs it waits until
     /// a node that has it joins again (`NodeJoined`), or is given up (`NodeGivenUp`: then the task
     /// of the file fails).
     InputLost {
-        /// Whose file.
+        /// The task of the file.
         id: TaskId,
     },
     /// Actions failed on a node one after the other, while others did well: nothing more starts
     /// there until it joins anew.
     NodeDrained {
-        /// Which.
+        /// The node.
         id: NodeId,
         /// How many failed in a row.
         failures: u32,
     },
     /// A node that was drained is used again, because no other is left.
     NodeTakenBack {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
-    /// Tasks with these properties are ready, and no node that is there could ever run them: too
-    /// little is there, or too little time. They stay queued; a node that joins may change that.
+    /// Tasks with these properties are ready, and no node that is there could ever run them: it has too little, or ends
+    /// too soon. They stay queued; a node that joins may change that.
     NowhereToRun {
-        /// Which properties.
+        /// The properties.
         requirement: RequirementId,
     },
     /// The action ended well but its file does not exist.
     TargetMissing {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// The task is done with.
+    /// A task is settled.
     TaskSettled {
-        /// Which.
+        /// The task.
         id: TaskId,
-        /// How.
+        /// How it was settled.
         how: Settled,
     },
     /// Nothing of the invocation runs any more; empty lists: all its wanted tasks are well.
     InvocationEnded {
-        /// Which.
+        /// The invocation.
         id: InvocationId,
         /// Its own tasks that failed, in order of failing, then those of earlier invocations that are to blame.
         failed: Vec<TaskId>,
@@ -480,7 +481,7 @@ pub enum TaskKind {
     File,
     /// Runs when its directory is missing (rake's `FileCreationTask`).
     Directory,
-    /// Its class has a mind of its own.
+    /// Its class decides; the shell asks it (`AskNeeded`).
     Asked,
 }
 
@@ -499,7 +500,7 @@ pub enum ActionOutcome {
     Exited,
 }
 
-/// How a task was done with.
+/// How a task was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
     /// Its action succeeded, or it was needed and has no action.

@@ -19,7 +19,7 @@ pub struct Fact {
 /// The nodes that hold a file, or in whose queues a task stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Places {
-    /// Nobody knows, or it makes no difference.
+    /// Not known, or of no importance.
     #[default]
     Unknown,
     /// One node.

@@ -15,14 +15,14 @@ pub type NodeRank = u64;
 /// How a node suits tasks of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suits {
-    /// Of the nodes with room that with the highest is taken.
+    /// Of the nodes with room, the one with the highest rank is taken.
     pub rank: NodeRank,
-    /// It suits so many tasks of one gang that has such a task, when all of them start there at once.
+    /// Maximum number of tasks of one gang that may start on it at once.
     pub at_once: u32,
 }
 
 impl Suits {
-    /// However many start there at once.
+    /// A node that suits, however many tasks start there at once.
     pub fn ranked(rank: NodeRank) -> Self {
         Self { rank, at_once: u32::MAX }
     }
@@ -47,7 +47,7 @@ impl Suitability {
         self.choice.is_none() || self.suiting.contains_key(&node)
     }
 
-    /// So many tasks of a gang may start on a node at once; 0: it does not suit.
+    /// Maximum number of tasks of a gang that may start on a node at once; 0: it does not suit.
     pub(crate) fn at_once(&self, node: NodeId) -> u32 {
         let of_node = self.suiting.get(&node).map_or(0, |suits| suits.at_once);
         if self.choice.is_none() { u32::MAX } else { of_node }
@@ -68,7 +68,7 @@ impl Suitability {
         }
     }
 
-    /// Of the nodes with room the one to take.
+    /// The node to take of those with room.
     pub(crate) fn best(&self) -> Option<NodeId> {
         self.fitting.last().map(|(_, Reverse(node))| *node)
     }
@@ -79,7 +79,7 @@ impl Suitability {
         self.fitting.last().is_none_or(|(best, _)| *best <= rank)
     }
 
-    /// Notes what the shell says of a node; nothing: it does not suit. Whether it has room is to be said anew.
+    /// Notes what the shell says of a node; `None`: it does not suit. Whether it has room must be noted anew.
     pub(crate) fn set(&mut self, node: NodeId, suits: Option<Suits>) {
         self.set_fitting(node, false);
         match suits {

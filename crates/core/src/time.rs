@@ -1,8 +1,7 @@
 //! Points in time and rake's timestamps, and how they compare.
 //!
-//! Reads no clock: `now` comes in with every event. Two clocks are in it, because the one that
-//! files are stamped with may be set while a run goes on: then what has passed by the other is
-//! still true.
+//! Reads no clock: `now` comes in with every event. It has two clocks, because the one that stamps files may be set
+//! while a run goes on: then the time that passed by the other is still true.
 
 use core::fmt;
 
@@ -78,7 +77,7 @@ impl Now {
     }
 }
 
-/// Where nobody sets a clock (simulations, tests) one does for both.
+/// Where the clock is never set (simulations, tests), one serves as both.
 impl From<Time> for Now {
     fn from(time: Time) -> Self {
         Self { time, wall: i128::from(time.0).into() }

@@ -1,6 +1,6 @@
 //! The nodes of a run and their agents: in the hub's own process, or over a link.
 //!
-//! It knows what an agent has to be told that comes later than others. Where a node is in its life is the business of
+//! It knows what an agent that comes later than others must be sent. Where a node is in its life is the business of
 //! `rakuda_core`, how it is reached that of `rakuda_cluster`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ fn answered(answer: FromAgent) -> NodeReport {
     NodeReport { node: LOCAL_NODE, incarnation: 0, event: NodeEvent::Answer(answer) }
 }
 
-/// What is known of a node, but where it is in its life.
+/// What the hub knows of a node, but where it is in its life.
 pub(crate) struct Member {
     pub node: Node,
     /// Why it is not up.
@@ -62,12 +62,12 @@ pub(crate) struct Member {
     pub is_dial_in: bool,
     /// When it will be taken away, ns since 1970.
     pub ends_ns: Option<i64>,
-    /// Numbers of environments that its agent knows. It is told of one with the first command that has it: where each
+    /// Numbers of environments that its agent knows. The agent gets one with the first command that has it: where each
     /// command has its own, all of them for all nodes would be their product.
     told: BTreeSet<u32>,
 }
 
-/// The number of the environment of a command that is handed over; nothing: that of the run.
+/// The number of the environment of a command that is handed over; `None`: that of the run.
 fn environment_of(request: &AgentRequest) -> Option<u32> {
     match request {
         AgentRequest::Start { options, .. } | AgentRequest::Prepare { options, .. } => {
@@ -80,18 +80,18 @@ fn environment_of(request: &AgentRequest) -> Option<u32> {
 /// All nodes; a node's number is its place.
 pub(crate) struct Agents {
     places: Vec<Member>,
-    /// Defined so far and not forgotten.
+    /// Environments that are defined so far and not forgotten.
     environments: BTreeMap<u32, AgentRequest>,
-    /// Where commands start since the Rakefile has moved.
+    /// The folder in which commands start since the Rakefile has moved.
     directory: Option<AgentRequest>,
     paused: bool,
     source: Option<Box<dyn NodeSource>>,
-    /// Why those that were expected do not appear.
+    /// Why nodes that were expected do not appear.
     pub not_appeared: Option<String>,
 }
 
 impl Agents {
-    /// The first is the hub's own.
+    /// The hub's own node is the first.
     pub fn new(nodes: Vec<Node>) -> Self {
         assert!(!nodes.is_empty(), "a hub has at least its own node");
         let place = |node| Member {
@@ -115,7 +115,7 @@ impl Agents {
         }
     }
 
-    /// Nodes will come from there.
+    /// Sets where nodes will come from.
     pub fn set_source(&mut self, source: Box<dyn NodeSource>) {
         self.source = Some(source);
     }
@@ -125,14 +125,14 @@ impl Agents {
         self.source.is_some()
     }
 
-    /// There is something to run.
+    /// Asks for nodes: there is something to run.
     pub fn want_nodes(&self) {
         if let Some(source) = &self.source {
             source.want();
         }
     }
 
-    /// A node that was not known; its number.
+    /// Adds a node that was not known. Returns its number.
     pub fn add(&mut self, newcomer: Newcomer) -> NodeId {
         let id = NodeId(u32::try_from(self.places.len()).expect("nodes have small numbers"));
         self.places.push(Member {
@@ -165,12 +165,12 @@ impl Agents {
         &mut self.places[id.0 as usize]
     }
 
-    /// All, with their numbers.
+    /// All nodes, with their numbers.
     pub fn places(&self) -> impl Iterator<Item = (NodeId, &Member)> {
         self.places.iter().zip(0..).map(|(place, number)| (NodeId(number), place))
     }
 
-    /// A node's agent is there: it is told what the others know.
+    /// A node's agent is there: sends it what the others know.
     pub fn welcome(&mut self, id: NodeId) {
         let place = &mut self.places[id.0 as usize];
         place.told.clear();
@@ -182,7 +182,7 @@ impl Agents {
         }
     }
 
-    /// Takes note of a report, before it is acted on.
+    /// Notes a report before the hub acts on it.
     pub fn note(&self, report: &NodeReport) {
         let over = match &report.event {
             NodeEvent::Agent(
@@ -219,7 +219,8 @@ impl Agents {
         }
     }
 
-    /// To every agent, and to those that come later. An environment is told when there is a command that has it.
+    /// Sends a request to every agent, and to those that come later. An agent gets an environment with the first
+    /// command that has it.
     pub fn handle_all(&mut self, request: &AgentRequest) {
         match request {
             AgentRequest::DefineEnvironment { environment, .. } => {
@@ -227,7 +228,7 @@ impl Agents {
                 return;
             }
             AgentRequest::ChangeDirectory { .. } => self.directory = Some(request.clone()),
-            // Who comes later remembers nothing.
+            // An agent that comes later remembers nothing.
             AgentRequest::ForgetProgram { .. }
             | AgentRequest::ForgetEnvironments { .. }
             | AgentRequest::Start { .. }
@@ -246,7 +247,7 @@ impl Agents {
         }
     }
 
-    /// How many process groups there are.
+    /// Sends a signal to all process groups. Returns how many there are.
     pub fn signal_all(&self, signal: i32) -> usize {
         self.places.iter().map(|place| place.node.port.signal_all(signal)).sum()
     }
@@ -262,17 +263,17 @@ impl Agents {
         self.places.iter().map(|place| place.node.port.unreported()).sum()
     }
 
-    /// Has all agents elsewhere kill what has ever been started below them.
+    /// Has all agents elsewhere kill what was ever started below them.
     pub fn end_all(&self) {
         self.places.iter().for_each(|place| place.node.port.end_all());
     }
 
-    /// Whether they have, as far as they are there.
+    /// Whether those that are there have done so.
     pub fn have_ended_all(&self) -> bool {
         self.places.iter().all(|place| place.node.port.has_ended_all())
     }
 
-    /// Does not wait any more for agents elsewhere that have not; they end all when they see the end of their links.
+    /// Waits no longer for agents elsewhere that have not; they end all when they see the end of their links.
     pub fn give_up_unended(&self) {
         for place in self.places.iter().filter(|place| !place.node.port.has_ended_all()) {
             place.node.port.give_up();
@@ -287,7 +288,7 @@ impl Agents {
         }
     }
 
-    /// Whether nothing that nodes were taken from is left to be given back.
+    /// Whether all that nodes were taken from, such as an allocation, is given back.
     pub fn is_source_closed(&self) -> bool {
         self.source.as_ref().is_none_or(|source| source.is_closed())
     }
@@ -296,12 +297,12 @@ impl Agents {
         self.places.iter().all(|place| place.node.port.is_closed())
     }
 
-    /// Does not wait for any agent elsewhere any more.
+    /// Waits no longer for any agent elsewhere.
     pub fn give_up(&self) {
         self.places.iter().skip(1).for_each(|place| place.node.port.give_up());
     }
 
-    /// Does not wait any more for agents elsewhere that still owe the end of a command.
+    /// Waits no longer for agents elsewhere that still owe the end of a command.
     pub fn give_up_silent(&self) {
         for place in self.places.iter().skip(1).filter(|place| place.node.port.unreported() > 0) {
             place.node.port.give_up();

@@ -29,12 +29,12 @@ pub(crate) const LOST_STATUS: i32 = libc::SIGKILL;
 enum Handing {
     /// It begins at once; whether its end frees its core.
     Start { frees_core: bool },
-    /// It begins when a core is free; so many that the node has freed are known.
+    /// It begins when a core is free; `freed`: how many freed cores of the node the hub knows of.
     Prepare { freed: u64 },
 }
 
 impl Hub {
-    /// Does what attempts want.
+    /// Does what an effect of attempts asks for.
     pub(crate) fn perform_for_attempt(&mut self, effect: AttemptEffect<PendingCommand>) {
         match effect {
             AttemptEffect::Leased { id } => self.link.push(&HubMessage::Leased { task: id.0 }),
@@ -97,9 +97,9 @@ impl Hub {
         }
     }
 
-    /// Hands cores that are free to those that wait for some, and commands that wait for a core of
-    /// a node far away to it. Not those that are more than a command: of rounds, of streams, and
-    /// those that are told of other hosts. Whether it is to be done again.
+    /// Hands free cores to actions that wait for some, and commands to nodes far away, where they wait for a core. Not
+    /// commands of rounds or of streams, nor those that get the names of other hosts. Returns whether it is to be
+    /// called again.
     pub(crate) fn grant_leases(&mut self) -> bool {
         let mut effects = Vec::new();
         let streams = &self.streams;
@@ -223,7 +223,7 @@ impl Hub {
         }
     }
 
-    /// A prepared command has come back, and never begins where it was.
+    /// A prepared command has come back, and never begins on that node.
     pub(crate) fn on_command_withdrawn(&mut self, command: CommandId) {
         let Some(running) = self.commands.remove(&command) else { return };
         let (Some(id), Some(prepared)) = (running.task, running.prepared) else { return };
@@ -241,7 +241,7 @@ impl Hub {
         self.tell(Input::CoreKept { id, attempt: number });
     }
 
-    /// A command has ended well, which is told next, and another one has its core.
+    /// A command has ended well, as its end says next, and another one has its core.
     pub(crate) fn on_core_freed(&mut self, command: CommandId) {
         let Some(running) = self.commands.get(&command) else { return };
         let (node, attempt) = (running.node, running.attempt);
@@ -270,19 +270,19 @@ impl Hub {
         }
     }
 
-    /// The front asked for a command that will not be started any more.
+    /// Ends a command for the front that will not be started any more.
     pub(crate) fn end_stopped(&mut self, command: CommandId) {
         self.end_unstarted(command, INTERRUPTED_STATUS, Text::from("the run is stopping"));
     }
 
-    /// For the front a command has ended that never ran, or whose end nobody tells.
+    /// Ends a command for the front that never ran, or whose end nothing reports.
     pub(crate) fn end_unstarted(&mut self, command: CommandId, status: i32, why: Text) {
         let usage = Usage::default();
         let ended = HubMessage::CommandEnded(command.0, status, 0, None, Some(why), usage);
         self.link.push(&ended);
     }
 
-    /// What the commands of an attempt read is in place; or why it cannot be had.
+    /// The inputs of an attempt's commands are in place; `wrong`: why they cannot be had.
     pub(crate) fn on_inputs_seen(&mut self, id: TaskId, number: u32, wrong: Option<Text>) {
         if self.run.attempts().acting_as(id, number).is_none() {
             return;

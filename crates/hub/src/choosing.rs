@@ -1,9 +1,9 @@
-//! Nodes that tasks choose by what is known of them (`needs where:`, `prefer:`): evaluates each choice
-//! for each node when a value changes, and tells the core which nodes suit.
+//! Nodes that tasks choose by what is known of them (`needs where:`, `prefer:`): evaluates each choice for each node
+//! when a value changes, and reports to the core which nodes suit.
 //!
-//! What a choice means is `rakuda_info::choice`'s, who starts where the core's, and what is known of nodes
-//! `information`'s. Here are the claims of tasks, and what has been told. What no node can ever have
-//! is found in `impossible`.
+//! `rakuda_info::choice` decides what a choice means, the core which task starts, and `information` what is known of
+//! nodes. This module has the claims of tasks, and what the core knows of them. `impossible` finds choices that no node
+//! can ever fulfil.
 
 mod impossible;
 pub(crate) mod state;
@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::hub::Hub;
 use state::{Peers, Wanted, extent, until_known};
 
-/// After that time without anything that runs it is said that a task waits.
+/// Time for which nothing runs before the user learns that a task waits.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
 
 impl Hub {
@@ -83,7 +83,7 @@ impl Hub {
         Some(CoreChoice { used_up })
     }
 
-    /// The core has a requirement that stands for one of the front which may choose.
+    /// Notes that the core has a requirement that stands for one of the front which may choose.
     pub(crate) fn cover_choice(&mut self, id: RequirementId, front: u32) {
         if self.choosing.wanted.contains_key(&front) {
             self.choosing.of_core.insert(id, front);
@@ -116,7 +116,8 @@ impl Hub {
         self.touch_all();
     }
 
-    /// A condition or preference means nothing: an error with `needs`; with `desc` it is left out, and said so.
+    /// Refuses a condition or preference that means nothing: an error with `needs`; with `desc` it is left out, with a
+    /// warning.
     fn refuse_choice(&mut self, is_strict: bool, task: &str, place: Option<&str>, what: &str) {
         let at = place.map_or_else(String::new, |place| format!("{place}: "));
         if is_strict {
@@ -166,7 +167,7 @@ impl Hub {
         self.refuse_choice(is_strict, &task, place.as_deref(), what);
     }
 
-    /// Nothing runs, and tasks wait for a node that suits: that can be asked about, and after a while is said once.
+    /// Warns once that tasks wait for a node that suits while nothing runs.
     fn tell_waiting(&mut self) {
         let counts = self.run.scheduler().counts();
         if counts.ready == 0
@@ -200,7 +201,7 @@ impl Hub {
         }
     }
 
-    /// The core has started something on a node, and where it is one on several nodes, on the others.
+    /// Notes that the core has started something on a node, and on the other nodes of a task on several.
     pub(crate) fn note_claim(&mut self, id: TaskId, node: NodeId) {
         (self.choosing.has_started, self.choosing.calm_since) = (true, None);
         if self.choosing.is_idle() {
@@ -244,7 +245,7 @@ impl Hub {
         self.record.about_task(self.run.scheduler(), &self.names, id, &event);
     }
 
-    /// Tells the core which nodes suit, where that is another than it knows; whether it was told something.
+    /// Reports to the core which nodes suit, where that has changed; whether there was anything.
     pub(crate) fn tell_suiting(&mut self) -> bool {
         if self.choosing.touched.is_empty() {
             return false;
@@ -276,7 +277,7 @@ impl Hub {
                 news.push((node, suits));
             }
             if !news.is_empty() {
-                // What that starts claims something of its node, before others are told of it.
+                // A task that this starts claims part of its node, before the core learns of other nodes.
                 self.event(Event::NodesSuit { requirement, nodes: &news });
                 return true;
             }
@@ -285,7 +286,7 @@ impl Hub {
         false
     }
 
-    /// Why a node does not suit a task of a gang that waits, or not all of that at once.
+    /// Why a node does not suit a task of a gang that waits, or not all of them at once.
     pub(crate) fn unsuited_in_gang(
         &mut self,
         requirement: RequirementId,
@@ -299,7 +300,7 @@ impl Hub {
         })
     }
 
-    /// Why a node does not suit a requirement now; none: it does, or nothing is chosen.
+    /// Why a node does not suit a requirement now; `None`: it does, or the requirement chooses nothing.
     pub(crate) fn unsuited(
         &mut self,
         requirement: RequirementId,

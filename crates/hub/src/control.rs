@@ -22,13 +22,13 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
 
-/// Clients at a time; more are turned away.
+/// Maximum number of clients at a time; more are turned away.
 const CLIENTS_MAX: usize = 16;
-/// Clients that may wait to be let in.
+/// Maximum number of clients that may wait to be let in.
 const BACKLOG: i32 = 128;
-/// The longest question.
+/// Maximum bytes of a question.
 const QUESTION_BYTES_MAX: usize = 64 << 10;
-/// A client that takes longer to ask, or to take the answer, is turned away.
+/// Timeout for a client to ask, and to take the answer.
 const CLIENT_TIME: Duration = Duration::from_secs(10);
 
 /// A question, and where its answer goes.
@@ -47,7 +47,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Opens the socket of `run` in the folder `running`. Nobody but the user may use it.
+    /// Opens the socket of `run` in the folder `running`. Only the user may use it.
     pub fn open(running: &Path, run: &str) -> io::Result<Self> {
         let name = format!("{run}.sock");
         let path = running.join(&name);
@@ -70,7 +70,7 @@ fn bind_elsewhere(name: &str, link: &Path) -> io::Result<(StdUnixListener, Optio
     let path = folder.join(name);
     let listener = bind_private(&path)?;
     if let Err(error) = std::os::unix::fs::symlink(&path, link) {
-        // Nobody could find it there.
+        // No client could find it there.
         let _ = std::fs::remove_file(&path);
         return Err(error);
     }
@@ -89,13 +89,13 @@ fn bind_private(address: &Path) -> io::Result<StdUnixListener> {
 impl Drop for Control {
     fn drop(&mut self) {
         self.acceptor.abort();
-        // When it is gone already, so much the better.
+        // If it is gone already, nothing is lost.
         let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         self.elsewhere.as_ref().map(std::fs::remove_file);
     }
 }
 
-/// The next question; never, when there is no socket.
+/// The next question; waits for ever if there is no socket.
 pub(crate) async fn next_question(control: &mut Option<Control>) -> ControlQuestion {
     if let Some(control) = control
         && let Some(question) = control.questions.recv().await

@@ -19,11 +19,11 @@ use rustix::fs::{Mode, OFlags, RawDir, open};
 
 use crate::names::Names;
 
-/// From this many wanted names on, a directory is listed before its files are looked at.
+/// Minimum number of wanted names at which a directory is listed before its files are looked at.
 pub const LISTED_FROM: usize = 32;
-/// More threads than cores: on a network file system they wait, not work.
+/// Maximum number of threads: more than cores, since on a network file system they wait, not work.
 const THREADS_MAX: usize = 16;
-/// Names that one thread takes at a time.
+/// Maximum number of names that one thread takes at a time.
 const CHUNK: usize = 512;
 
 /// The core's view of a file.
@@ -118,7 +118,7 @@ fn look_at(share: &Share<'_>) -> Vec<(TaskId, Option<FileIdentity>)> {
     found
 }
 
-/// `work` for each item, by several threads when there is enough; results in the items' order.
+/// Does `work` for each item, on several threads when there are enough items; results in the items' order.
 fn share_out<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = (2 * cores).min(THREADS_MAX).min(items.len());

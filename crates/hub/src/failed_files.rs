@@ -1,6 +1,5 @@
-//! `.rakuda/failed_files`: which `NAME._fail_` runs have left here, and which state of a file each
-//! is. So what a user calls so himself, or has put in the place of one, is told from what may be
-//! removed.
+//! `.rakuda/failed_files`: which `NAME._fail_` runs have left here, and which state of a file each is. The list keeps
+//! what may be removed apart from files that a user calls so, or has put in the place of one.
 //!
 //! A line is `{"path":PATH,"file":IDENTITY}`, without `file` when it is gone; the last one about a
 //! path holds. Paths are relative to the folder of `.rakuda` where they are below it. Runs only add
@@ -30,7 +29,7 @@ struct FailedFileLine {
     file: Option<FileIdentity>,
 }
 
-/// What there is, by path.
+/// The files that runs have left, by path.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFiles {
     files: BTreeMap<Vec<u8>, FileIdentity>,
@@ -60,7 +59,7 @@ impl FailedFiles {
         let mut found = Self::default();
         let Ok(file) = open_regular(&root.join(NAME)) else { return found };
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
-            // What is no line was torn when the machine failed.
+            // A line that cannot be read was torn when the machine failed.
             let Ok(FailedFileLine { path, file }) = serde_json::from_slice(&line) else { continue };
             match file {
                 Some(file) => found.files.insert(path.0, file),
@@ -72,11 +71,12 @@ impl FailedFiles {
 
     /// Renames a target, an absolute path, and notes it, where there is a list.
     pub fn rename(&mut self, root: Option<&Path>, target: &Path) -> io::Result<()> {
-        // Noted before it has that name: who is killed in between leaves no file that no run knows as its own.
+        // Noted before the file has that name: a run that is killed in between leaves no file that no run knows as its
+        // own.
         self.note(root, target, identity_of(target));
         let renamed = failed_name(target);
         fs::rename(target, &renamed)?;
-        // What the attempt has left behind may have written to it meanwhile.
+        // What the attempt left behind may have written to it meanwhile.
         self.note(root, target, identity_of(&renamed));
         Ok(())
     }
@@ -97,7 +97,7 @@ impl FailedFiles {
         !self.files.is_empty() && self.files.contains_key(&key_of(root, &failed_name(target)))
     }
 
-    /// A target was made: what an earlier attempt has left of it is of no use any more.
+    /// A target was made: deals with what an earlier attempt left of it, which is of no use any more.
     pub fn on_made(&mut self, root: &Path, target: &Path) {
         if !self.files.is_empty() {
             let key = key_of(root, &failed_name(target));
@@ -207,7 +207,7 @@ mod tests {
         let (folder, root) = folder("ahead", &[]);
         let target = folder.join("a");
         fs::write(&target, "half").unwrap();
-        // It cannot be renamed, and whoever renames it after all needs no note.
+        // It cannot be renamed, and a user who renames it after all needs no note.
         fs::create_dir(failed_name(&target)).unwrap();
         FailedFiles::default().rename(Some(&root), &target).unwrap_err();
         fs::remove_dir(failed_name(&target)).unwrap();

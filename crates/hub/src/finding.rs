@@ -1,15 +1,15 @@
-//! Looks for tasks that have not begun, by words of their names: of all others the journal tells.
+//! Looks for tasks that have not begun, by words of their names: the journal has all others.
 //!
-//! In pieces, so that a run of a million tasks is not held up by who searches it.
+//! It works in pieces, so that a search does not hold up a run of a million tasks.
 
 use rakuda_core::{TaskId, TaskState};
 use serde_json::{Value, json};
 
 use crate::hub::Hub;
 
-/// Tasks that are looked at for one answer.
+/// Maximum number of tasks that are looked at for one answer.
 const STEPS_MAX: usize = 20_000;
-/// Tasks that one answer names.
+/// Maximum number of tasks that one answer names.
 const FOUND_MAX: usize = 200;
 
 impl Hub {

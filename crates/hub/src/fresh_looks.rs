@@ -1,17 +1,17 @@
 //! What targets were just seen to be, so that an attempt which begins at once need not look again
 //! at what its target was before it.
 //!
-//! The scheduler decides about a task by how its target is, and often starts it in the same moment.
-//! What was seen counts until an action of the run has ended, which may have changed any file, and
-//! no longer than [`FRESH_NS`]: somebody else may have changed it, too. Pure; it looks at nothing.
+//! The scheduler decides about a task by how its target is, and often starts it in the same moment. What was seen
+//! counts until an action of the run has ended, which may have changed any file, and no longer than [`FRESH_NS`]:
+//! another program may have changed it, too. Pure; it looks at nothing.
 
 use std::collections::BTreeMap;
 
 use rakuda_core::TaskId;
 use rakuda_proto::journal::FileIdentity;
 
-/// Time for which a look counts, ns: what is done in the same moment, and no more. A file that
-/// somebody else makes meanwhile is taken for the attempt's.
+/// Time for which a look counts, ns: what is done in the same moment, and no more. A file that another program makes
+/// meanwhile is taken for the attempt's.
 const FRESH_NS: u64 = 100_000_000;
 /// Maximum number of looks that are kept; what is looked at in bulk are many more files than tasks that start at once.
 const KEPT_MAX: usize = 10_000;
@@ -20,15 +20,15 @@ const KEPT_MAX: usize = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look(pub Option<FileIdentity>);
 
-/// See the module.
+/// What the last looks at targets have found.
 #[derive(Debug, Default)]
 pub(crate) struct FreshLooks {
-    /// When, and what was seen.
+    /// When each target was looked at, ns, and what was seen.
     seen: BTreeMap<TaskId, (u64, Option<FileIdentity>)>,
 }
 
 impl FreshLooks {
-    /// A target was looked at.
+    /// Notes what a look at a target has found.
     pub fn note(&mut self, id: TaskId, now_ns: u64, identity: Option<FileIdentity>) {
         if self.seen.len() < KEPT_MAX {
             self.seen.insert(id, (now_ns, identity));
@@ -40,7 +40,7 @@ impl FreshLooks {
         self.seen.clear();
     }
 
-    /// What the target of a task is now; `None`: it has to be looked at.
+    /// What the target of a task is now; `None` if it has to be looked at.
     pub fn take(&mut self, id: TaskId, now_ns: u64) -> Option<Look> {
         let (seen_ns, identity) = self.seen.remove(&id)?;
         (now_ns.saturating_sub(seen_ns) <= FRESH_NS).then_some(Look(identity))

@@ -12,8 +12,9 @@ use tokio::net::UnixStream;
 
 use crate::HubError;
 
+/// Maximum bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// A frame is closed at this size, far below the limit of the protocol.
+/// Maximum bytes of a frame before it is closed, far below the limit of the protocol.
 const FRAME_BYTES: usize = 1 << 20;
 
 /// The hub's end of the link.
@@ -25,7 +26,7 @@ pub struct FrontLink {
     /// Bytes of finished frames that the socket has not taken, from `sent` on.
     outgoing: Vec<u8>,
     sent: usize,
-    /// Its end was read: it is ready for ever, and nothing more comes.
+    /// The end of the stream was read: the socket stays ready, and nothing more comes.
     ended: bool,
 }
 

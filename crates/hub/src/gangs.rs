@@ -1,5 +1,5 @@
-//! Gangs as the hub has them: their definition, what is said of those that cannot begin, their
-//! lines of the record, and the targets that their tasks have made before all have ended.
+//! Gangs as the hub has them: their definition, the messages about those that cannot begin, their lines of the record,
+//! and the targets that their tasks have made before all have ended.
 //!
 //! What becomes of them is the core's to decide (docs/design/gangs.md).
 
@@ -17,7 +17,7 @@ use crate::attempts::state::RunningAttempt;
 use crate::hub::Hub;
 use state::{GangTarget, Refusal};
 
-/// A message names so many tasks.
+/// Maximum number of tasks that a message names.
 const NAMED: usize = 4;
 
 /// The part of `all` that one of `count` has.
@@ -25,7 +25,7 @@ fn spread(all: u32, count: u32, index: u32) -> u32 {
     all / count + u32::from(index < all % count)
 }
 
-/// That a task may run on some nodes only (names, and what is wrong with them), of which none is up.
+/// The message that a task may run on some nodes only (names, and what is wrong with them), and none of them is up.
 fn words_of_barred(task: &str, nodes: &[(String, Option<String>)]) -> String {
     let named = nodes.iter().take(NAMED).map(|(name, trouble)| match trouble {
         Some(trouble) => format!("{name} ({trouble})"),
@@ -179,7 +179,7 @@ impl Hub {
         ));
     }
 
-    /// What a command of a task that asks for nodes is told of them: their names, home first, and slots.
+    /// Adds to a command of a task that asks for nodes their names, home first, and slots.
     pub(crate) fn with_hosts(
         &self,
         task: Option<TaskId>,
@@ -277,7 +277,7 @@ impl Hub {
         })
     }
 
-    /// A gang needs more than there is. While nodes are being started, some may come.
+    /// A gang needs more than there is. While nodes are being started, more may come.
     pub(crate) fn on_gang_too_large(&mut self, id: GangId, slots: u64, slots_there: u64) {
         let tasks = self.run.scheduler().gang(id).tasks.to_vec();
         let names = self.some_names(&tasks);
@@ -384,7 +384,7 @@ impl Hub {
         }
     }
 
-    /// Tasks of a gang need one another.
+    /// Warns that tasks of a gang need one another.
     pub(crate) fn tell_entangled(&mut self, task: TaskId, on: TaskId) {
         let [task_name, on_name] = [task, on].map(|id| self.display_name(id));
         let state = self.run.scheduler().task(task).map(|task| task.state);
@@ -412,7 +412,7 @@ impl Hub {
     }
 
     fn tell_gang_refused(&mut self, task: TaskId, Refusal { reason, slots }: Refusal) {
-        // Who joined tasks by a stream is told where.
+        // The place of the stream that joins the tasks, if one does.
         let place = self.streams.place_of(task).map(|place| format!("{}: ", place.to_display()));
         let reason = format!("{}{reason}", place.unwrap_or_default());
         self.note_refused(task, &reason);

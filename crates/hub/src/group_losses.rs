@@ -1,6 +1,6 @@
-//! What is said of nodes of a host group that are lost together, with their leader or their network: one line for all.
+//! One line for all nodes of a host group that are lost together, with their leader or their network.
 //!
-//! Only that line waits here. The core and the record are told of each node at once (`membership`).
+//! Only that line waits here. The core and the record learn of each node at once (`membership`).
 
 pub(crate) mod state;
 
@@ -9,14 +9,14 @@ use rakuda_core::NodeId;
 use crate::hub::Hub;
 use state::Loss;
 
-/// Nodes of a group that are lost within this time are told together. A leader's are lost within one second.
+/// Time that the report of a group's first lost node waits for others, ns. A leader's nodes are lost within one second.
 const TOGETHER_NS: u64 = 2_000_000_000;
 
-/// A line names so many nodes.
+/// Maximum number of nodes that a line names.
 const NAMED: usize = 4;
 
 impl Hub {
-    /// Tells that a node was lost: at once, unless others of its group may be lost with it.
+    /// Reports that a node was lost: at once, unless others of its group may be lost with it.
     pub(crate) fn tell_loss(&mut self, loss: Loss) {
         let outermost = self.groups_of(loss.node).first().cloned();
         let is_other = |id: NodeId| self.groups_of(id).first() == outermost.as_ref();
@@ -31,14 +31,14 @@ impl Hub {
         }
     }
 
-    /// Tells what has waited long enough.
+    /// Reports losses that have waited long enough.
     pub(crate) fn tell_due_losses(&mut self) {
         if self.group_losses.due_ns.is_some_and(|due_ns| due_ns <= self.now.time.0) {
             self.tell_losses();
         }
     }
 
-    /// Tells all that waits: something is said next that comes after it.
+    /// Reports all losses that wait, before something that must come after them.
     pub(crate) fn tell_losses(&mut self) {
         while let Some(first) = self.group_losses.losses.first() {
             let outermost = self.groups_of(first.node).first().cloned();

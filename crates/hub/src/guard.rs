@@ -1,4 +1,5 @@
-//! The guard above this hub: it is told where the run is, tells how the front has ended, and ends the run with itself.
+//! The guard above this hub: the hub reports to it where the run is, and learns from it how the front has ended. The
+//! run ends with the guard.
 //!
 //! It does not know what the guard does with that (docs/design/engine.md).
 
@@ -10,8 +11,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// See the module. Without a guard, as in tests, nobody is told anything and the front's end shows
-/// on its own link alone.
+/// The link to the guard. Without one, as in tests, nothing is reported, and only the front's own link shows its end.
 #[derive(Debug, Default)]
 pub struct Guard {
     socket: Option<UnixStream>,
@@ -33,28 +33,29 @@ impl Guard {
     pub(crate) fn ends(&self) -> std::io::Result<Ends> {
         let terminate = signal(SignalKind::terminate())?;
         let resumed = signal(SignalKind::from_raw(libc::SIGCONT))?;
-        // Its death may have come before anybody listened.
+        // It may have died before this process listened.
         Ok(Ends { terminate, resumed, guard: self.process, is_over: is_gone(self.process) })
     }
 
-    /// Where the run is, and so what it leaves when it is cut off.
+    /// Reports the folder of the run, and so what it leaves when it is cut off.
     pub(crate) fn tell_directory(&self, directory: &Path) {
         // Without it the guard only leaves the targets to the next run.
         let bytes = directory.as_os_str().as_encoded_bytes();
         let _ = self.socket.as_ref().map(|socket| socket.try_write(bytes));
     }
 
-    /// Whether it is gone, so that nobody above this process ends what the run has left.
+    /// Whether it is gone, so that no process above this one ends what the run has left.
     pub(crate) fn is_gone(&self) -> bool {
         is_gone(self.process)
     }
 
-    /// Whether it is known how the front has ended: who waits for that again does not wait.
+    /// Whether the front's end is known: a second wait for it returns at once.
     pub(crate) fn has_told(&self) -> bool {
         self.front_status.is_some()
     }
 
-    /// Waits for the end of the front's process; its status as wait(2) gives it. For ever, when nobody tells.
+    /// Waits for the end of the front's process. Returns its status as wait(2) gives it; waits for ever without a
+    /// report.
     pub(crate) async fn front_ended(&mut self) -> i32 {
         if let Some(status) = self.front_status {
             return status;
@@ -78,7 +79,8 @@ impl Guard {
 #[derive(Debug)]
 pub(crate) struct Ends {
     terminate: Signal,
-    /// SIGCONT: a guard stops all below it before it kills that, so what tells of its end has to resume, too.
+    /// SIGCONT: a guard stops all below it before it kills that, so the process that reports its end has to resume,
+    /// too.
     resumed: Signal,
     guard: Option<i32>,
     is_over: bool,
@@ -90,7 +92,7 @@ impl Ends {
         while !self.is_over {
             tokio::select! {
                 _ = self.terminate.recv() => self.is_over = true,
-                // Anybody may have sent it.
+                // Any process may have sent it.
                 _ = self.resumed.recv() => self.is_over = is_gone(self.guard),
             }
         }

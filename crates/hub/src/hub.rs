@@ -1,4 +1,4 @@
-//! All that the hub has, and its one way to tell the run what happened.
+//! All that the hub has, and its one way to report to the run what happened.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -49,17 +49,17 @@ use crate::times::state::Times;
 pub enum RunEnding {
     /// The front said goodbye.
     Goodbye,
-    /// As `Goodbye`, but attempts did not end well whose targets may be written to by what they have left behind.
+    /// As `Goodbye`, but some attempts did not end well, and what they left behind may still write to their targets.
     Unsettled,
     /// The front said goodbye after the user had stopped the run: nothing of it may be left.
     Stopped,
-    /// The front is gone, or this process was told to end; what ran was killed.
+    /// The front is gone, or this process was to end; what ran was killed.
     CutOff,
 }
 
 /// Everything that a run needs, in one thread; links to other hosts have their own.
 pub(crate) struct Hub {
-    /// When what is handled now came in, by both clocks: all that is decided and noted goes by that.
+    /// Both clocks as the present input came in: all that is decided and noted goes by that.
     pub now: Now,
     pub clock: Clock,
     pub settings: RunSettings,
@@ -68,7 +68,7 @@ pub(crate) struct Hub {
     pub names: Names,
     pub link: FrontLink,
     pub guard: Guard,
-    /// The front's process; none: not known.
+    /// The front's process, if it is known.
     pub front: Option<i32>,
     pub agents: Agents,
     pub printer: Printer,
@@ -80,31 +80,31 @@ pub(crate) struct Hub {
     /// Targets that runs that were cut off had left half-written, and that were settled when this
     /// run began: why they are made.
     pub remains_settled: BTreeSet<Vec<u8>>,
-    /// What runs have left of targets under other names; nothing: it has not been looked for.
+    /// Targets that runs have left under other names; `None` if they have not been looked for.
     pub failed_files: Option<FailedFiles>,
-    /// Compares targets with earlier runs; nothing: the user has not asked for it.
+    /// Compares targets with earlier runs; `None` if the user has not asked for it.
     pub rerun: Option<Rerun>,
-    /// In a dry run: tasks that the front is told to run all the same, since they invoke others themselves.
+    /// In a dry run: tasks that the front is to run all the same, since they invoke others themselves.
     pub own_way: BTreeSet<TaskId>,
     /// In a dry run: the numbers from which on tasks wait for all before them, as what the command
     /// line asks for comes in turns.
     pub plan_turns: Vec<u32>,
     /// What the core wants done, in order.
     pub outputs: VecDeque<Output>,
-    /// Nodes that are lost, and of which nothing was said yet.
+    /// Nodes that are lost, and that the user does not know of yet.
     pub group_losses: GroupLosses,
     /// Nodes that came while the run went on.
     pub newcomers: Newcomers,
     /// Tasks that are to be made again, as their files went with a node, and have neither begun nor been settled since.
     pub reopened: BTreeSet<TaskId>,
     pub commands: BTreeMap<CommandId, RunningCommand>,
-    /// What the agents are to do once the record of it is written, in order; none: all agents.
+    /// What the agents are to do once the record of it is written, in order; `None`: all agents.
     pub requests: Vec<(Option<NodeId>, AgentRequest)>,
-    /// Cores of each requirement, and of each task its requirement.
+    /// Cores of each requirement, by the front's number.
     pub requirement_cores: Vec<u32>,
-    /// Likewise, the nodes that it has at once and the slots on each, if the Rakefile says so.
+    /// The nodes that each requirement has at once and the slots on each, if the Rakefile says so.
     pub requirement_nodes: Vec<Option<(u32, u32)>>,
-    /// Tasks of which it says so, and that are not known to be in a gang.
+    /// Tasks with such a requirement that are not known to be in a gang.
     pub wide_tasks: Vec<TaskId>,
     pub requirement_of: Vec<u32>,
     pub any_failed: bool,
@@ -115,32 +115,32 @@ pub(crate) struct Hub {
     pub times: Times,
     /// Nodes that tasks choose by what is known of them.
     pub choosing: Choosing,
-    /// What is known of nodes.
+    /// Values of nodes.
     pub information: Information,
     /// Which files in Gfarm can be read.
     pub reach: Reachability,
     /// Decides which files go along with targets and commands.
     pub files: FilePolicy,
-    /// Brings files to nodes; nothing: they share a file system.
+    /// Brings files to nodes; `None` if they share a file system.
     pub staging: Option<Staging>,
-    /// What agents were asked about files.
+    /// Questions to agents about files.
     pub file_probes: FileProbes,
     pub progress: Progress,
     /// Commands that begin at one instant.
     pub sync: SyncRounds,
-    /// Questions of people; none before something was recorded, or when it cannot be opened.
+    /// Questions of people; `None` before something was recorded, or if the socket cannot be opened.
     pub control: Option<Control>,
     pub control_tried: bool,
     pub goodbye: bool,
-    /// Of the machine's clock against the journal's, as was noted last.
+    /// The steps of the machine's clock against the journal's, as noted last.
     pub clock_steps: clock::StepWatch,
     /// The front ends because of an error.
     pub front_failed: bool,
-    /// Messages to the front may wait until then, to go together.
+    /// Until when messages to the front may wait, to go together.
     pub flush_due_ns: Option<u64>,
-    /// Among the messages is one that may change what is to run.
+    /// One of these messages may change what is to run.
     pub flush_urgent: bool,
-    /// Output waits for its reader; it is tried again then.
+    /// Output waits for its reader. When it is tried again.
     pub output_retry_ns: Option<u64>,
     /// The socket takes nothing any more. (Its end is not always to be read: a front that was
     /// killed with messages unread leaves an error behind instead.)
@@ -153,21 +153,21 @@ pub(crate) struct Hub {
     pub left_over: BTreeMap<CommandId, Source>,
     /// The run's directory as it was at first.
     pub start_directory: PathBuf,
-    /// The front has been told that a task needs more than there is.
+    /// The front knows that a task needs more than there is.
     pub needs_refused: bool,
     /// Sizes of tasks that no node had so far.
     pub sizes: Sizes,
     /// Gangs whose tasks share cores when no more nodes can come.
     pub gangs_to_share: BTreeSet<GangId>,
-    /// Gangs that wait for nodes which may still come, and what is said if none does.
+    /// Gangs that wait for nodes which may still come, and the message if none does.
     pub gangs_too_large: BTreeMap<GangId, Refusal>,
     /// Targets that tasks of gangs have made whose gangs have not ended.
     pub gang_targets: GangTargets,
-    /// What streams join.
+    /// The streams, and the tasks that they join.
     pub streams: Streams,
-    /// What was said of how memory is enforced: by watching, or not.
+    /// Which ways of enforcing memory the user knows of: by watching, or not.
     pub memory_told: Vec<bool>,
-    /// The front has said, under this number, that its actions wait for one another.
+    /// The number under which the front has said that its actions wait for one another.
     pub front_stuck: Option<u32>,
     /// The target of this task was just looked at, after its action.
     pub just_seen: Option<(TaskId, Option<FileIdentity>)>,
@@ -185,7 +185,7 @@ pub(crate) struct Hub {
 pub type Clock = fn() -> Now;
 
 impl Hub {
-    /// Tells the run what happened, and does what follows; what the scheduler wants waits in `outputs`.
+    /// Hands an input to the run, and does what follows; outputs of the scheduler wait in `outputs`.
     pub(crate) fn tell(&mut self, input: Input<'_, PendingCommand>) {
         match &input {
             Input::Event(Event::NodeJoined { id, .. })
@@ -214,7 +214,7 @@ impl Hub {
         }
     }
 
-    /// The same of an event of the scheduler.
+    /// The same for an event of the scheduler.
     pub(crate) fn event(&mut self, event: Event<'_>) {
         self.tell(Input::Event(event));
     }
@@ -227,18 +227,18 @@ impl Hub {
             Effect::Stop(effect) => self.perform_for_stop(effect),
             Effect::Node(effect) => self.perform_for_node(effect),
             Effect::StartHeld { id, start } => self.note_claim(id, start.node),
-            // The first is told when it comes.
+            // `InvocationEnded` is reported when it comes.
             Effect::EndHeld { .. } | Effect::LookaheadSet { .. } => {}
             Effect::FailureLost { id } => {
                 self.on_unwound(id);
             }
-            // Of an action that has ended, a thread goes on.
+            // A thread of an action that has ended goes on.
             Effect::StartUnowned { id, command } => self.start_command(Some(id), command),
             Effect::DropUnowned { command, .. } => self.end_stopped(command.command),
         }
     }
 
-    /// Does what `what` wants done, as if it had come of an input.
+    /// Performs effects as if an input had caused them.
     pub(crate) fn perform_effects(&mut self, what: Vec<Effect<PendingCommand>>) {
         for effect in what {
             self.perform_effect(effect);
@@ -254,7 +254,7 @@ impl Hub {
         Duration::from_nanos(deadline_ns.saturating_sub(self.now.time.0))
     }
 
-    /// How a run has ended that nobody has stopped.
+    /// How a run has ended that was not stopped.
     pub(crate) fn ending(&self) -> RunEnding {
         if self.record.is_unsettled() { RunEnding::Unsettled } else { RunEnding::Goodbye }
     }
@@ -273,7 +273,7 @@ pub(crate) fn read_clocks() -> Now {
     Now { time, wall: i128::from(now.wall_ns).into() }
 }
 
-/// For ever without a time.
+/// Sleeps for a time; without one, for ever.
 pub(crate) async fn sleep(wait: Option<Duration>) {
     match wait {
         Some(wait) => tokio::time::sleep(wait).await,

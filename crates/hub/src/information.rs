@@ -1,7 +1,7 @@
-//! What is known of the nodes of this run (docs/design/information.md): values of this machine, sampled here, and of
-//! nodes elsewhere, as their agents tell them.
+//! What is known of the nodes of this run (docs/design/information.md): values of this machine, sampled here, and
+//! values of nodes elsewhere, as their agents report them.
 //!
-//! Nothing is sampled before a task or a question asks for it. Who chooses by it is not known here (`choosing`).
+//! Nothing is sampled before a task or a question asks for it. `choosing` decides which tasks choose by it.
 
 mod needed;
 pub(crate) mod state;
@@ -28,8 +28,8 @@ use state::{Followed, Heard, Information};
 const FOLDERS_MAX: usize = 64;
 
 impl Hub {
-    /// Information is wanted, of these providers (none: of all): all nodes that take tasks are sampled from now on, and
-    /// those that come later. Programs that nobody has wanted are not started.
+    /// Samples all nodes that take tasks from now on, and those that come later, for the values of these providers
+    /// (`None`: of all). Programs that nothing has asked for are not started.
     pub(crate) fn sample(&mut self, only: Option<&[String]>) {
         if self.settings.config.dry_run {
             return;
@@ -52,8 +52,8 @@ impl Hub {
         }
     }
 
-    /// Tasks choose by attributes of these names: all that moves of them is told from now on, and the file systems of
-    /// folders among them are sampled. Else why not.
+    /// Watches attributes of these names, by which tasks choose: agents report every change of them, and sample the
+    /// file systems of folders among them. The error says why not.
     pub(crate) fn watch(&mut self, names: BTreeSet<String>) -> Result<(), String> {
         self.sample_folders(names.iter().filter_map(|name| folder_of(name)).collect())?;
         let before = self.information.exact.len();
@@ -66,7 +66,7 @@ impl Hub {
         Ok(())
     }
 
-    /// An agent elsewhere is to tell what tasks choose by as it is.
+    /// Has an agent elsewhere report each change of the values by which tasks choose.
     fn tell_exactly(&self, node: NodeId) {
         let attributes: Vec<String> = self.information.exact.iter().cloned().collect();
         if node != LOCAL_NODE && !attributes.is_empty() && !self.information.is_served(node) {
@@ -127,7 +127,7 @@ impl Hub {
         ));
     }
 
-    /// The service has said something, or is not there any more.
+    /// Takes an answer of the service, or the news that it is gone.
     fn on_news(&mut self, news: News) {
         let table = match news {
             News::Known(table) => *table,
@@ -163,7 +163,7 @@ impl Hub {
                     self.ask_page_cache(node);
                     self.on_information(node);
                 }
-                // It does not know of it, or not any more.
+                // The service does not know of it, or not any more.
                 _ if is_first || was_served => {
                     service.served.remove(&node);
                     self.sample_node(node);
@@ -173,12 +173,12 @@ impl Hub {
         }
     }
 
-    /// A node's agent is there: it samples, when anybody wants that.
+    /// A node's agent is there: has it sample, if anything wants values.
     pub(crate) fn sample_node(&mut self, node: NodeId) {
         let Some(period) = self.information.period else { return };
         if let Some(service) = &mut self.information.service {
             let name = self.agents.node(node).name.to_display();
-            // As long as it has not answered, nobody is asked.
+            // Until the service has answered, no agent is asked.
             let Some(names) = &service.names else { return };
             if names.contains(&name) {
                 // Its values come with the next answer.
@@ -205,7 +205,7 @@ impl Hub {
         }
     }
 
-    /// There is something to know of nodes, but from their agents.
+    /// Takes values of nodes that do not come from their agents.
     pub(crate) fn on_heard(&mut self, heard: Heard) {
         match heard {
             Heard::Finding(finding) => self.on_finding(finding),
@@ -213,7 +213,7 @@ impl Hub {
         }
     }
 
-    /// The machine has found something.
+    /// Takes a sample of this machine.
     fn on_finding(&mut self, first: Finding) {
         let name = self.agents.node(LOCAL_NODE).name.to_display();
         let row = self.information.row(LOCAL_NODE, &name);
@@ -228,7 +228,7 @@ impl Hub {
         self.on_information(LOCAL_NODE);
     }
 
-    /// The agent of a node elsewhere says how that is.
+    /// Takes a delta from the agent of a node elsewhere.
     pub(crate) fn on_state(&mut self, node: NodeId, delta: &[u8], held_ns: u64) {
         let name = self.agents.node(node).name.to_display();
         let applied = self.information.apply(node, &name, delta, self.now.time, held_ns);
@@ -254,7 +254,7 @@ impl Hub {
         }
     }
 
-    /// What the run knows of a node by itself, as of now.
+    /// Refreshes what the run itself knows of a node.
     #[expect(clippy::cast_precision_loss, reason = "bytes and ns of less than 2^53")]
     pub(crate) fn refresh_own(&mut self, node: NodeId) {
         let Some(view) = self.run.scheduler().node(node) else { return };
@@ -276,7 +276,7 @@ impl Hub {
         self.information.set_own(row, values, self.now.time);
     }
 
-    /// What a node that went told of itself stays, with its times.
+    /// Keeps the values of a node that went, with their times.
     pub(crate) fn forget_source(&mut self, node: NodeId) {
         self.information.sources.remove(&node);
         if let Some(service) = &mut self.information.service {
@@ -284,7 +284,7 @@ impl Hub {
         }
     }
 
-    /// Values that a user gives a node; one that is refused keeps none of the others back.
+    /// Sets values that a user gives a node. A value that is refused holds back none of the others.
     pub(crate) fn set_value(
         &mut self,
         name: &str,
@@ -303,7 +303,7 @@ impl Hub {
         if refusals.is_empty() { Ok(()) } else { Err(refusals.join("; ")) }
     }
 
-    /// Somebody asks for values, at most so old, or since a time that an answer before has named. Whether some are on
+    /// A user asks for values of a maximum age, or since a time that an earlier answer has named. Whether some are on
     /// their way, and since when they are to be sampled.
     pub(crate) fn want_values(&mut self, question: &serde_json::Value) -> (bool, Option<u64>) {
         let now_ns = self.now.time.0;
@@ -326,8 +326,8 @@ impl Hub {
         });
         let missing: Vec<(NodeId, Vec<String>)> = missing.collect();
         let is_coming = !missing.is_empty();
-        // Asked once for each question of a user, which the first time names an age. Who has told nothing so far is
-        // about to.
+        // Asked once for each question of a user, which names an age the first time. Nodes that have reported nothing
+        // so far are about to.
         let asked = missing.into_iter().filter(|(_, older)| max_age.is_some() && !older.is_empty());
         for (node, older) in asked {
             match &self.information.machine {

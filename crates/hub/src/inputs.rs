@@ -1,4 +1,4 @@
-//! Where the inputs of tasks are: who made them in this run comes first, then the file system's catalogue.
+//! Where the inputs of tasks are: the nodes that made them in this run come first, then the file system's catalogue.
 //!
 //! With one node there is nothing to know. The catalogue is asked in bulk before tasks are
 //! activated, and never waited for longer than `LOCATED_WITHIN`; what is found out later counts for
@@ -19,10 +19,10 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::hub::Hub;
 use state::{Catalogue, HeldInvocation};
 
-/// The start of tasks waits so long for the catalogue at most.
+/// Timeout for the catalogue's answer, ns; tasks start without it then.
 const LOCATED_WITHIN_NS: u64 = 2_000_000_000;
 
-/// Up to so many files are looked up without asking whether anything will read them.
+/// Maximum number of files that are looked up without asking whether anything will read them.
 const FEW: usize = 256;
 
 impl Hub {
@@ -178,8 +178,8 @@ impl Hub {
         }
     }
 
-    /// The time is over for which tasks are held; but as long as no node is there, they would only
-    /// stand in the queue for all of them.
+    /// Tasks have been held for long enough. But until a node is there, they would only stand in the queue for all of
+    /// them.
     pub(crate) fn on_held_long(&mut self) {
         let none_is_up = !self.agents.places().any(|(id, _)| self.run.nodes().is_up(id));
         let waits_on = none_is_up && self.waits_for_hosts();

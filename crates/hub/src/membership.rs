@@ -1,9 +1,8 @@
 //! Nodes that come and go while the run goes on: events of the core, lines of the record, messages to the front.
 //!
-//! When a node is lost, the core is told at once and may give its tasks to others. But the front
-//! still has the actions of these attempts: each must be unwound before its task is begun again,
-//! and what it left of its target be put away. Until then a new attempt waits here. It does not
-//! know how a node is reached.
+//! When a node is lost, the core knows at once and may give its tasks to others. But the front still has the actions of
+//! these attempts: each must be unwound before its task is begun again, and what it left of its target be put away.
+//! Until then a new attempt waits here. It does not know how a node is reached.
 
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_cluster::{ClusterPlan, NodeEvent, NodeReport};
@@ -26,7 +25,7 @@ use crate::notes::AttemptNote;
 use crate::targets::TargetEnding;
 
 impl Hub {
-    /// Handles one report about a node. What an earlier link of it still reports is not heard.
+    /// Handles one report about a node. What comes over an earlier link of it is ignored.
     pub(crate) fn on_report(&mut self, report: NodeReport) {
         self.agents.note(&report);
         let NodeReport { node, incarnation, event } = report;
@@ -71,8 +70,8 @@ impl Hub {
         }
     }
 
-    /// All nodes that are known when the run begins. How long they are waited for is decided by their links, which are
-    /// served while this thread waits for files (docs/design/nodes.md).
+    /// Makes all nodes known that there are when the run begins. Their links decide how long the run waits for them,
+    /// and are served while this thread waits for files (docs/design/nodes.md).
     pub(crate) fn tell_known_nodes(&mut self) {
         let plan = self.settings.cluster.as_ref();
         let takes_tasks = plan.is_none_or(|plan| plan.own_takes_tasks);
@@ -93,7 +92,7 @@ impl Hub {
         self.tell(Input::Node { id, input });
     }
 
-    /// A link has ended, or is waited for no longer.
+    /// A link has ended, or the run no longer waits for it.
     pub(crate) fn on_link_down(&mut self, id: NodeId, incarnation: u32, why: String, again: bool) {
         self.agents.place_mut(id).link_trouble = Some(why);
         self.tell_node(id, NodeInput::LinkDown { incarnation, again });
@@ -120,7 +119,7 @@ impl Hub {
         up.map(|(id, place)| (id, place.node.capacity.clone())).collect()
     }
 
-    /// Says how a node holds commands to their memory; once for the run, and again where it differs.
+    /// Reports how a node holds commands to their memory; once for the run, and again where it differs.
     fn on_memory_enforced(&mut self, node: NodeId, why_watched: Option<Text>) {
         let is_watched = why_watched.is_some();
         if self.memory_told.contains(&is_watched) {
@@ -160,7 +159,7 @@ impl Hub {
             self.warn(&format!("node {name} is back"));
         }
         if !self.hold_node(id, &facts) {
-            // Files on a shared file system are no node's; of those in Gfarm each is looked for by itself.
+            // Files on a shared file system belong to no node; each of those in Gfarm is looked for by itself.
             self.join_node(id, files_kept);
         }
     }
@@ -200,7 +199,7 @@ impl Hub {
         let node = self.agents.node(id);
         let Capacity { cores, memory_bytes, .. } = node.capacity;
         let (time_ns, name) = (self.now.journal_ns(), node.name.clone());
-        // What only runs commands outside of tasks has nothing that tasks may use.
+        // A node that only runs commands outside of tasks has nothing that tasks may use.
         let cores = if self.run.nodes().is_up(id) { cores } else { 0 };
         let group = self.settings.cluster.as_ref().and_then(|plan| plan.group_of(id));
         self.record.add_node(NodeJoined { time_ns, node: id.0, name, cores, memory_bytes, group });
@@ -260,7 +259,7 @@ impl Hub {
         }
     }
 
-    /// What ran on a lost node has ended for all of us.
+    /// For the hub and the front, what ran on a lost node has ended.
     fn end_commands_of(&mut self, id: NodeId, reason: &str) {
         let there = self.commands.iter().filter(|(_, running)| running.node == id);
         let commands: Vec<_> = there.map(|(command, running)| (*command, running.task)).collect();
@@ -276,7 +275,7 @@ impl Hub {
         }
     }
 
-    /// A node that was waited for will not come.
+    /// A node that the run waited for will not come.
     fn on_node_missed(&mut self, id: NodeId) {
         let place = self.agents.place(id);
         let why = place.trouble.as_deref().unwrap_or_default();
@@ -292,7 +291,7 @@ impl Hub {
         self.find_impossible();
     }
 
-    /// The core takes a task for the reason why nodes were lost; it fails.
+    /// Reports that the core takes a task for the cause of lost nodes; it fails.
     pub(crate) fn tell_blamed(&mut self, id: TaskId, nodes: &[NodeId]) {
         let names = nodes.iter().map(|node| self.agents.node(*node).name.to_display());
         let names: Vec<String> = names.collect();
@@ -313,7 +312,7 @@ impl Hub {
         }
     }
 
-    /// The core uses it again, since no other is left.
+    /// The core uses a drained node again, since no other is left.
     pub(crate) fn take_back_node(&mut self, id: NodeId) {
         let name = self.agents.node(id).name.to_display();
         self.warn(&format!("node {name} is used again: no other is left"));
@@ -322,7 +321,7 @@ impl Hub {
         }
     }
 
-    /// What some tasks ask for is on no node. While nodes are being started, one may come.
+    /// No node has what some tasks ask for. While nodes are being started, one may come.
     pub(crate) fn tell_nowhere(&mut self, requirement: RequirementId) {
         let is_fixed = self.settings.cluster.is_none() && self.settings.walltime_ns.is_none();
         if is_fixed || self.run.nodes().is_expecting() || self.run.nodes().is_any_coming() {
@@ -340,14 +339,14 @@ impl Hub {
         if let Some(line) = self.too_late(requirement, &name) {
             return self.warn(&line);
         }
-        // Whoever reads this asks the record, and a node joins by it.
+        // Whoever reads this message asks the record, by which a node joins.
         self.record.note_waiting(&self.names);
         self.warn(&format!(
             "no node can run task {name} and its like: it waits (`rakudactl explain {name}` says what is missing)"
         ));
     }
 
-    /// Without a node the run cannot go on, and says why.
+    /// Ends a run that cannot go on without a node, and says why.
     pub(crate) fn check_nodes_left(&mut self) {
         if self.run.nodes().is_any_left() || self.run.stopping().is_stopping() || self.goodbye {
             return;

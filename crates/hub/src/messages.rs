@@ -142,7 +142,7 @@ impl Hub {
         Ok(())
     }
 
-    /// These tasks are wanted now. A caller whose node has been lost waits for nothing any more.
+    /// Starts an invocation of these tasks. A caller whose node has been lost waits for nothing any more.
     pub(crate) fn invoke(&mut self, id: InvocationId, tasks: &[TaskId], caller: Option<TaskId>) {
         let caller = caller.filter(|id| !self.run.attempts().is_unwinding(*id));
         self.progress.start(self.now.time.0);
@@ -151,7 +151,7 @@ impl Hub {
         self.event(Event::InvocationStarted { id, tasks, caller });
     }
 
-    /// What an action printed itself.
+    /// Writes what an action printed itself.
     fn write_output(
         &mut self,
         task: Option<u32>,
@@ -177,7 +177,8 @@ impl Hub {
         Ok(())
     }
 
-    /// The front needs the terminal, or gives it back. What was printed before is written before the answer is sent.
+    /// Holds the terminal for the front, or takes it back. What was printed before is written before the answer is
+    /// sent.
     fn hold_display(&mut self, held: bool) {
         if held {
             self.progress.holds += 1;
@@ -244,7 +245,8 @@ impl Hub {
         self.requirement_cores.push(cores);
         let slots = if requirement.exclusive { u32::MAX } else { definition.cores.max(1) };
         self.requirement_nodes.push(definition.nodes.map(|nodes| (nodes, slots)));
-        // What asks for nodes is a gang: beside it nothing is begun early, but before and after it (`Hub::event`).
+        // A task that asks for nodes is a gang: beside it nothing is begun early, but before and after it
+        // (`Hub::event`).
         let simple = requirement.nodes > 1
             || requirement.cores == 1
                 && !requirement.exclusive
@@ -258,7 +260,7 @@ impl Hub {
         Ok(())
     }
 
-    /// The user has asked for what is not there: nothing more is started, and the front says so.
+    /// Refuses a need that nothing can meet: nothing more is started, and the front gets the reason.
     pub(crate) fn refuse_needs(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.needs_refused, true) {
             self.link.push(&HubMessage::NeedsRefused { reason: Text::from(reason) });
@@ -345,7 +347,7 @@ impl Hub {
         Ok(())
     }
 
-    /// What was defined is about to be wanted.
+    /// Closes what was defined, as it is about to be wanted.
     fn close_definitions(&mut self) {
         self.gather_facts();
         self.define_gangs_of_one();
@@ -387,11 +389,11 @@ impl Hub {
             return;
         }
         let Some(node) = self.run.attempts().acting(id).map(RunningAttempt::node) else { return };
-        // Whoever ends well all the same has not read, or was not read, as it should have been.
-        // Nor has a worker whose round did not begin, whatever its action makes of that.
+        // A task that ends well all the same has not read, or was not read, as it should have been. Nor did a worker
+        // run as it should whose round did not begin, whatever its action makes of that.
         let fault = self.sync.take_fault(id).or_else(|| self.streams.fault_of(id).cloned());
         let fault = fault.filter(|_| outcome == ActionOutcome::Ok);
-        // Whose command was ended because a stream is at fault is not to blame for how it ended.
+        // A task whose command was ended because a stream is at fault is not to blame for how it ended.
         let ended = self.streams.ended_by_fault(id).filter(|_| outcome == ActionOutcome::Failed);
         let fault = fault.or_else(|| ended.cloned()).map(|fault| self.with_names(&fault));
         let (outcome, message) = match &fault {
@@ -512,7 +514,7 @@ impl Hub {
         self.note_attempt_ended(id, attempt, &note);
     }
 
-    /// What is noted of a failure, where the streams of the task may be behind it.
+    /// Adds a hint to a failure where the streams of the task may be behind it.
     fn with_hint(
         &self,
         id: TaskId,
@@ -525,7 +527,7 @@ impl Hub {
         Some([message, b" (", hint.as_bytes(), b")"].concat())
     }
 
-    /// With `--strict` an action has failed that ended well without its target.
+    /// Fails an action that ended well without its target, with `--strict`.
     fn judge<'a>(
         &mut self,
         id: TaskId,
@@ -572,7 +574,7 @@ impl Hub {
         settled
     }
 
-    /// What runs have left of targets under other names; none is known without a record.
+    /// What runs have left of targets under other names; empty without a record.
     pub(crate) fn failed_files(&mut self) -> &mut FailedFiles {
         let root = self.start_directory.join(FOLDER);
         let recorded = self.settings.record;
@@ -599,7 +601,7 @@ impl Hub {
         }
     }
 
-    /// Its attempt has ended: the title says how, where it was not well.
+    /// Sets the title of an ended attempt's group, which says how it ended where it was not well.
     fn name_ended_group(&mut self, id: TaskId, took_ns: u64, other_ending: Option<&str>) {
         if !self.groups_output() {
             return;

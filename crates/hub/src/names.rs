@@ -6,7 +6,7 @@ use rakuda_core::TaskId;
 #[derive(Debug, Default)]
 pub struct Names {
     bytes: Vec<u8>,
-    /// Where each name ends; it begins where the one before ends.
+    /// The end of each name; it begins where the one before ends.
     ends: Vec<u64>,
     /// Whether the task stands for a file or a directory.
     is_path: Vec<bool>,
@@ -17,7 +17,7 @@ impl Names {
     pub fn push(&mut self, name: &[u8], is_path: bool) {
         self.bytes.extend_from_slice(name);
         self.ends.push(self.bytes.len() as u64);
-        // Rake takes a file task without a name as one whose file is missing: it is not the folder.
+        // For rake a file task without a name is one whose file is missing: it is not the folder.
         self.is_path.push(is_path && !name.is_empty());
     }
 

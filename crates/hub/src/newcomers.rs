@@ -17,9 +17,10 @@ use crate::hub::Hub;
 use crate::requirements::allowed_nodes;
 use state::InvitationFile;
 
-/// It is looked for idle nodes so many times in the time that they may be idle, and not more often than this.
+/// Number of looks for idle nodes within the time that they may be idle.
 const LOOKS: u64 = 10;
 
+/// Minimum time between two of these looks, ns.
 const LOOK_NS_MIN: u64 = 50_000_000;
 
 impl Hub {
@@ -47,14 +48,14 @@ impl Hub {
         }
     }
 
-    /// After how long without work nodes are let go. Where files lie on nodes, they would go with them.
+    /// Timeout for a node without work, after which it is let go. Where files lie on nodes, they would go with it.
     fn idle_ns(&self) -> Option<u64> {
         let idle_ns = self.settings.cluster.as_ref()?.idle_ns?;
         let config = &self.settings.config;
         (!config.files_on_nodes || config.files_apart).then_some(idle_ns)
     }
 
-    /// The run has a name and a folder: whoever may read it there may join.
+    /// The run has a name and a folder: an agent that may read it there may join.
     pub(crate) fn write_invitation(&mut self) {
         if self.newcomers.invitation.is_none() || self.record.folder_if_open().is_none() {
             return;
@@ -103,7 +104,7 @@ impl Hub {
             && view.is_some_and(|node| node.running == 0 && node.queued == 0)
             && !self.commands.values().any(|running| running.node == id)
             && self.agents.node(id).port.unreported() == 0
-            // What has ended there belongs to something that goes on.
+            // A task that has ended there belongs to a gang that goes on.
             && !self.run.scheduler().is_awaiting_peers_on(id)
             && !self.streams.is_passing(id)
     }
@@ -116,7 +117,7 @@ impl Hub {
         self.tell(Input::Node { id, input: NodeInput::LetGo });
     }
 
-    /// A node that was told to go has gone.
+    /// A node that the run let go has gone.
     pub(crate) fn on_node_gone(&mut self, id: NodeId) {
         let reason = self.agents.place(id).trouble.clone();
         self.record.node_gone(NodeGone { time_ns: self.now.journal_ns(), node: id.0, reason });

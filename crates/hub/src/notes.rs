@@ -1,4 +1,4 @@
-//! What of a run's events goes into the record, and with what the hub knows of them.
+//! Which of a run's events go into the record, with what the hub knows of them.
 //!
 //! It decides nothing, and calls nothing but the record; when lines are written is the hub's loop's business.
 
@@ -113,7 +113,8 @@ impl Hub {
             before: attempt.details.before,
             target: Some(target).filter(|target| self.moved && !target.is_empty()),
         };
-        // What is there but unfinished counted as missing; of what was so when the run began, the remains may be gone.
+        // A target that is there but unfinished counted as missing; what was left of targets that were so when the run
+        // began may be gone.
         let name = self.names.name(id);
         let unfinished = attempt.details.before.is_some() && self.record.is_unfinished(name)
             || attempt.number() == 1 && self.remains_settled.contains(name);
@@ -299,7 +300,7 @@ impl Hub {
         self.record.stop_requested(self.now.journal_ns(), how);
     }
 
-    /// Tasks that would have run, and those that stand for others, and that the run did not come to.
+    /// Notes tasks that would have run, and those that stand for others, that the run did not come to.
     fn note_not_reached(&mut self) {
         let time_ns = self.now.journal_ns();
         let runs = self.run.scheduler().forecast(self.now);
@@ -321,7 +322,7 @@ impl Hub {
         if how != RunOutcome::Done && self.record.is_on() {
             self.note_not_reached();
         }
-        // Before its mark goes: a socket without one is nobody's.
+        // Closed before the run's mark goes: a socket without a mark belongs to no run.
         self.control = None;
         self.record.set_metadata_operations(self.file_probes.operations());
         self.record.note_done(self.progress.done());
@@ -329,7 +330,7 @@ impl Hub {
     }
 }
 
-/// What the record calls the end of an action.
+/// The record's word for the end of an action.
 pub(crate) fn outcome_of(outcome: ActionOutcome, attempt: &RunningAttempt) -> Outcome {
     match outcome {
         ActionOutcome::Ok => Outcome::Done,

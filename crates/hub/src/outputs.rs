@@ -1,4 +1,4 @@
-//! What the core wants done, done.
+//! Performs what the core wants done.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -34,8 +34,8 @@ impl Hub {
         }
     }
 
-    /// The core wants to know many files next: they are looked at together, so that of those that
-    /// are not there many cost no call each.
+    /// Looks at many files together that the core wants to know next, so that many of those that are missing cost no
+    /// call each.
     fn look_at_many(&mut self) {
         let wanted = |output: &Output| match output {
             Output::GatherFact { id } => Some(*id),
@@ -69,14 +69,14 @@ impl Hub {
             Output::StartAction { id, attempt, .. }
                 if self.settings.config.dry_run && !self.own_way.contains(&id) =>
             {
-                // Nobody is asked: nothing is done.
+                // Nothing is done, and the front is not asked.
                 let outcome = ActionOutcome::Succeeded;
                 self.event(Event::ActionEnded { id, attempt, outcome, run_ns: None });
             }
             // Its node may have gone since it was placed.
             Output::StartAction { id, attempt, .. } if !self.run.is_wanted(id, attempt) => {}
             Output::StartAction { id, attempt: number, node, devices } => {
-                // Who waits for a turn has nothing of its node yet.
+                // A task that waits for its turn has nothing of its node yet.
                 if !self.streams.runs_by_turns(id) {
                     self.note_claim(id, node);
                 }
@@ -152,7 +152,7 @@ impl Hub {
                 }
             }
             ending @ Output::InvocationEnded { .. } => {
-                // One that has waited for it has its cores again.
+                // An action that has waited for it has its cores again.
                 self.touch_all();
                 if let Some(Output::InvocationEnded { id, failed, abandoned }) =
                     self.hold_for_stage_out(ending)
@@ -183,7 +183,7 @@ impl Hub {
         self.link.push(&HubMessage::InvocationEnded(id.0, numbers(failed), numbers(abandoned)));
     }
 
-    /// Tells the core what a file is: as it was `seen` just now, or as it is looked at here.
+    /// Reports to the core what a file is: as it was `seen` just now, or as it is looked at here.
     fn gather_fact(&mut self, id: TaskId, seen: Option<Look>) {
         let name = self.names.name(id);
         let just_seen = self.just_seen.take().filter(|(seen, _)| *seen == id);

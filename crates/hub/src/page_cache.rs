@@ -1,38 +1,38 @@
-//! What of the run's files is in the memory of each node (docs/design/information.md, Values of a run's nodes): which
-//! files are asked about, and when.
+//! How much of the run's files is in the memory of each node (docs/design/information.md, Values of a run's nodes):
+//! which files the hub asks about, and when.
 //!
-//! Bounded: of each node the files that its tasks have read or made last, [`FILES_MAX`] at most. Nothing is asked
-//! before somebody wants values of nodes. How a file is looked at is the agent's business.
+//! Bounded: for each node the files that its tasks have read or made last, [`FILES_MAX`] at most. The hub asks nothing
+//! before a user wants values of nodes. How a file is looked at is the agent's business.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use rakuda_agent::residency::FILES_MAX;
 use rakuda_core::{NodeId, TaskId, Time};
 
-/// Between two questions to a node whose tasks have used other files since.
+/// Interval between two questions to a node whose tasks have used other files since, ns.
 const CHANGED_NS: u64 = 1_000_000_000;
-/// The same when they have not: what is in memory may have been dropped.
+/// Interval between two questions to a node whose tasks have used the same files, ns: they may have left its memory.
 const SAME_NS: u64 = 10_000_000_000;
 
-/// Of one node.
+/// The files that one node has used.
 #[derive(Debug, Default)]
 struct Used {
     /// Files by their tasks, the last used at the end; none twice.
     files: VecDeque<TaskId>,
-    /// Others than when it was asked last.
+    /// They are not those of the last question.
     is_changed: bool,
-    /// When it was asked last; nothing: never.
+    /// When the hub asked last; `None` if it never did.
     asked: Option<Time>,
-    /// The answer is not there yet.
+    /// The answer has not come yet.
     is_open: bool,
 }
 
-/// See the file's head.
+/// The files that each node has used last, and when it was asked about them.
 #[derive(Debug, Default)]
 pub(crate) struct PageCaches(BTreeMap<NodeId, Used>);
 
 impl PageCaches {
-    /// A task on the node reads or has made these.
+    /// Notes files that a task on the node reads or has made.
     pub fn note(&mut self, node: NodeId, files: impl IntoIterator<Item = TaskId>) {
         let mut files = files.into_iter().take(FILES_MAX).peekable();
         if files.peek().is_none() {
@@ -50,7 +50,7 @@ impl PageCaches {
         used.is_changed = true;
     }
 
-    /// The files that a node is to be asked about now; nothing: it is not to be asked.
+    /// The files that a node is to be asked about now; `None` if it is not to be asked.
     pub fn due(&mut self, node: NodeId, now: Time) -> Option<Vec<TaskId>> {
         let used = self.0.get_mut(&node)?;
         let wait_ns = if used.is_changed { CHANGED_NS } else { SAME_NS };

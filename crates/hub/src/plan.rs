@@ -1,4 +1,4 @@
-//! The plan that `-n` shows: which tasks would run and why, told when the dry run has settled them all.
+//! The plan that `-n` shows: which tasks would run and why, described when the dry run has settled them all.
 //!
 //! It decides nothing and starts nothing: the scheduler has gone through all decisions by then, without actions.
 
@@ -24,9 +24,9 @@ use crate::rerun::state::Change;
 pub(crate) use cut_off::targets as targets_cut_off;
 pub(crate) use reasons::{Evidence, REASONS_MAX};
 
-/// Bytes of one message.
+/// Maximum bytes of one message.
 const PIECE_BYTES: usize = 256 << 10;
-/// The journal of the newest run is looked through for exact targets when it is not larger.
+/// Maximum bytes of the newest run's journal up to which it is searched for exact targets.
 const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 
 impl Hub {

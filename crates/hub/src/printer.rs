@@ -25,23 +25,24 @@ pub enum OutputMode {
     None,
 }
 
-/// Lines longer than this are shown in pieces.
+/// Maximum bytes of a line; longer ones are shown in pieces.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// A task's output beyond this is not held back.
+/// Maximum bytes of a task's output that are held back; more is shown at once.
 const HELD_BYTES_MAX: usize = 64 << 20;
-/// Output is kept in pieces of about this size: one that grew without end would be copied, and be
-/// there twice, each time that it grows.
+/// Bytes, about, of a piece in which output is kept. One piece without end would be copied, and be there twice, each
+/// time that it grows.
 const PIECE_BYTES: usize = 64 << 10;
-/// Writes to a pipe up to this length are not mixed with those of other processes (`PIPE_BUF`).
+/// Maximum bytes of a write to a pipe that is not mixed with those of other processes (`PIPE_BUF`).
 const ATOMIC_BYTES: usize = 4096;
-/// How often, and after which pauses, the last lines are tried.
+/// Maximum number of tries to write the last output.
 const LAST_TRIES: u32 = 250;
+/// Time between two of these tries.
 const LAST_RETRY: std::time::Duration = std::time::Duration::from_millis(20);
 
 #[derive(Debug, Default)]
 struct Source {
     prefix: Vec<u8>,
-    /// What is held back is shown as this.
+    /// The group as which held output is shown, if any.
     group: Option<Group>,
     /// The unfinished last line of stdout and of stderr.
     partial: [Vec<u8>; 2],
@@ -59,9 +60,9 @@ pub struct Printer {
     /// Groups so far.
     groups: u64,
     sources: BTreeMap<u64, Source>,
-    /// Ready to be written, in order.
+    /// Output that is ready to be written, in order.
     ready: VecDeque<(OutputDescriptor, Vec<u8>)>,
-    /// On its way: nothing may come between the pieces.
+    /// Output that is being written: nothing may come between the pieces.
     outgoing: VecDeque<(OutputDescriptor, Vec<u8>)>,
     /// The live display, when there is one.
     screen: Option<Screen>,
@@ -84,7 +85,7 @@ impl Printer {
         self.screen = Some(screen);
     }
 
-    /// What these lines are, with the next flush.
+    /// Sets these lines, to be shown with the next flush.
     pub(crate) fn set_lines(&mut self, lines: &[String]) {
         if let Some(screen) = &mut self.screen {
             screen.set_lines(lines);
@@ -227,8 +228,8 @@ impl Printer {
         show(&mut self.ready, descriptor, lines);
     }
 
-    /// Writes what is ready at the end of a run, also when its reader is slow; one that does not
-    /// read at all is not waited for long.
+    /// Writes what is ready at the end of a run, also when its reader is slow. Does not wait long for a reader that
+    /// does not read at all.
     pub async fn flush_patiently(&mut self) {
         for _ in 0..LAST_TRIES {
             if !matches!(self.flush(), Ok(false)) {
@@ -295,8 +296,8 @@ fn with_prefix(prefix: &[u8], lines: Vec<u8>) -> Vec<u8> {
     lines.split_inclusive(|byte| *byte == b'\n').flat_map(|line| [prefix, line].concat()).collect()
 }
 
-/// Writes whole lines in pieces that a pipe takes in one go, as long as that is possible at once.
-/// Returns how many bytes were written.
+/// Writes whole lines in pieces that a pipe takes in one go, as long as that does not wait. Returns how many bytes were
+/// written.
 fn write_some(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     let mut written = 0;
     while written < bytes.len() {
@@ -320,7 +321,7 @@ fn write_some(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
     Ok(written)
 }
 
-/// Whether a write of [`ATOMIC_BYTES`] would not wait. A descriptor that cannot be asked is.
+/// Whether a write of [`ATOMIC_BYTES`] would not wait. True for a descriptor that cannot be asked.
 fn is_writable(to: BorrowedFd<'_>) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];

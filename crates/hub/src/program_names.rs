@@ -1,5 +1,5 @@
-//! By which names commands of this run are looked up in PATH, so that nodes forget where a program
-//! was once a task has made a file of that name.
+//! The names by which commands of this run are looked up in PATH. When a task has made a file of such a name, nodes
+//! forget where the program was.
 //!
 //! It does not know what is in PATH on any node: a file of that name in another folder makes nodes
 //! look again for nothing, once.

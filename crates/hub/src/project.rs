@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// See the module.
+/// The folder of a run.
 #[derive(Debug)]
 pub(crate) struct Project {
     /// Its name when the run began.
     began_at: PathBuf,
-    /// None: it could not be opened, and is where it was.
+    /// The open folder; `None`: it could not be opened, and is taken to be where it was.
     open: Option<Open>,
 }
 
@@ -62,12 +62,12 @@ impl Project {
         }
     }
 
-    /// None: it is where it was, or is gone.
+    /// Its new name; `None`: it is where it was, or is gone.
     fn moved_to(&self) -> Option<PathBuf> {
         let open = self.open.as_ref()?;
         let name = name_of(&open.folder)?;
         let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == open.identity;
-        // Of one that was removed, the kernel adds a word to the name.
+        // The kernel adds a word to the name of a folder that was removed.
         (name != open.name && fs::metadata(&name).is_ok_and(is_it)).then_some(name)
     }
 }

@@ -49,7 +49,7 @@ impl Hub {
             let is_done = outcome == Outcome::Done;
             self.note_settled(id, if is_done { Settled::Executed } else { Settled::Failed });
         }
-        // Nobody is left who could be told that the record cannot be written.
+        // No front is left to learn that the record cannot be written.
         let _ = self.note_end(match outcome {
             Outcome::Done => RunOutcome::Done,
             _ => RunOutcome::Failed,

@@ -7,7 +7,7 @@ use rakuda_proto::front::{ListOrder, RequirementDefinition, StrictField};
 use rakuda_proto::memory;
 use std::collections::BTreeMap;
 
-/// What is to be said of properties that no node can give all of.
+/// The message about properties that no node can give in full.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// For the user, with the task and its place.

@@ -70,7 +70,7 @@ impl Hub {
         plain
     }
 
-    /// A file is up to date by rake's rule: was it made as it would be now?
+    /// Compares a file that is up to date by rake's rule: was it made as it would be now?
     pub(crate) fn compare_record(&mut self, id: TaskId) {
         let Some(comparison) = self.begin_comparison(id) else {
             return self.event(Event::RecordCompared { id, rerun: false });
@@ -94,7 +94,7 @@ impl Hub {
         }
     }
 
-    /// An action has ended; the rest waits until all is known that the record is to keep of it. That is seldom, since
+    /// Ends an action. The rest waits until all is known that the record is to keep of it. That is seldom, since
     /// reading began with the attempt.
     pub(crate) fn end_action(
         &mut self,
@@ -115,7 +115,7 @@ impl Hub {
         }
     }
 
-    /// The attempt of a task begins: what it reads is to be noted.
+    /// Begins to note what the attempt of a task reads.
     pub(crate) fn look_at_inputs(&mut self, id: TaskId) {
         let Some(rerun) = self.rerun.as_mut().filter(|rerun| rerun.settings.content) else {
             return;
@@ -151,7 +151,7 @@ impl Hub {
         changes.map_or(&[], Vec::as_slice)
     }
 
-    /// Tells once for many how many targets could not be compared.
+    /// Reports how many targets could not be compared, in one line for many.
     pub(crate) fn tell_without_record(&mut self) {
         let Some(rerun) = &mut self.rerun else { return };
         let without = std::mem::take(&mut rerun.without_record);

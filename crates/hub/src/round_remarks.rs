@@ -1,5 +1,5 @@
-//! What people are told of a round that began and did not go as it should, while the run goes on: late workers,
-//! programs that outlive their commands, clocks that were set. The record has all of it; it decides nothing.
+//! Lines for people about a round that began and did not go as it should, while the run goes on: late workers, programs
+//! that outlive their commands, clocks that were set. The record has all of it; it decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ pub(crate) enum Remark {
     Outlived,
 }
 
-/// How often each was to be said of the rounds of a statement.
+/// How many rounds of each statement each remark was due for.
 #[derive(Debug, Default)]
 pub(crate) struct Remarks {
     counts: BTreeMap<(String, Remark), u32>,
 }
 
 impl Remarks {
-    /// One more round of the statement is to be remarked on. Of many alike the first is told, the second, the fourth,
-    /// and so on, with their number; nothing: this one is in the record alone.
+    /// Counts one more round of the statement with this remark. Of many alike the first is shown, the second, the
+    /// fourth, and so on, with their number; `None`: this one is in the record alone.
     pub fn count(&mut self, sync: &str, remark: Remark) -> Option<u32> {
         let count = self.counts.entry((sync.to_owned(), remark)).or_default();
         *count += 1;
@@ -66,7 +66,7 @@ pub(crate) fn outlived_words(workers: u32, outlived: u32) -> String {
     )
 }
 
-/// How a line ends of which there were others.
+/// The end of a line that stands for several rounds.
 pub(crate) fn count_words(count: u32) -> String {
     if count == 1 { String::new() } else { format!(" ({count} such rounds so far)") }
 }

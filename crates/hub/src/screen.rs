@@ -52,14 +52,14 @@ impl Screen {
         size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
     }
 
-    /// What is to be seen from now on; nothing: no lines. Lines have no line ends.
+    /// Sets the lines to show from now on; none, if the list is empty. Lines have no line ends.
     pub fn set_lines(&mut self, lines: &[String]) {
         let block = block_of(lines);
         self.changed |= block != self.block;
         self.block = block;
     }
 
-    /// What is to be written to show `text` above the lines; none: nothing.
+    /// The bytes to write to show `text` above the lines; `None` if there is nothing to write.
     pub fn compose(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         if text.is_empty() && !self.changed {
             return None;

@@ -1,7 +1,7 @@
 //! Secondary files of targets: what is looked for when an action has ended, and whether all is
 //! there that the Rakefile declares.
 //!
-//! Which files these are `rakuda_core::files` decides; where they go is the business of `staging`.
+//! `rakuda_core::files` decides which files these are; `staging` where they go.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -136,7 +136,7 @@ impl Hub {
         self.take_target(id, node, around.target, files, strays);
     }
 
-    /// What is said of a pattern of `needs outputs:` that names no file.
+    /// The message about a pattern of `needs outputs:` that names no file.
     fn not_made(&self, id: TaskId, pattern: &[u8], meant: &Matching) -> String {
         let none = if meant.only().is_some() { "there is no" } else { "no file matches" };
         let path = [&meant.folder[..], b"/", &meant.prefix, &meant.glob].concat();

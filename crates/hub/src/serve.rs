@@ -19,11 +19,11 @@ use crate::rerun::state::Rerun;
 use crate::staging::{Moved, next_moved};
 use crate::streams::{NotJoined, next_not_joined};
 
-/// How long messages to the front may wait for others.
+/// Maximum time that messages to the front wait for others, ns.
 const FLUSH_DELAY_NS: u64 = 2_000_000;
-/// How often output is tried again whose reader does not read.
+/// Interval between tries to write output whose reader does not read, ns.
 const OUTPUT_RETRY_NS: u64 = 20_000_000;
-/// Reports that are taken before effects are let out: nodes may report without end.
+/// Maximum number of reports that are handled before effects are let out: nodes may report without end.
 const REPORTS_AT_ONCE: usize = 256;
 
 /// What the loop waits for.
@@ -32,11 +32,11 @@ enum Arrival {
     Terminate,
     /// Something is due.
     Deadline,
-    /// Of a node or its agent.
+    /// A report of a node or its agent.
     Report(NodeReport),
-    /// There is something to read, or the link has failed.
+    /// The front's link has something to read, or has failed.
     FrontReady(Result<(), HubError>),
-    /// Its process is gone.
+    /// The front's process is gone.
     FrontEnded,
     /// Files were brought somewhere, or not.
     Moved(Moved),
@@ -46,7 +46,7 @@ enum Arrival {
     Located(Located),
     /// A round of questions about files in Gfarm is over.
     Reached(RoundAnswer),
-    /// Digests that were waited for.
+    /// Digests that something waited for are known.
     Contents,
     /// This machine was sampled.
     Heard(Heard),
@@ -68,7 +68,7 @@ impl Hub {
             let is_closing = self.streams.closing_due_ns().is_some();
             if self.goodbye && !self.sync.is_closing() && !is_closing {
                 self.hide_progress();
-                // Commands that nobody waits for any more must not outlive the run.
+                // Commands that nothing waits for any more must not outlive the run.
                 let stopped = self.end_run(reports).await;
                 self.tick();
                 if self.front_failed {
@@ -131,7 +131,7 @@ impl Hub {
                     }
                 }
                 Arrival::FrontEnded => {
-                    // What it has said before.
+                    // What the front has said before.
                     self.hear_front(messages)?;
                     self.front_gone |= !self.goodbye;
                 }
@@ -142,14 +142,14 @@ impl Hub {
                 Arrival::Contents => self.on_contents(),
                 Arrival::Heard(heard) => self.on_heard(heard),
                 Arrival::Asked((question, answer)) => {
-                    // Who has asked may be gone again.
+                    // The client that has asked may be gone again.
                     let _ = answer.send(self.answer(&question));
                 }
             }
             let at_once = if behind { 0 } else { REPORTS_AT_ONCE };
             for _ in 0..at_once {
                 let Some(report) = reports.try_recv() else { break };
-                // What is wanted is done before the next report: it may be about just that.
+                // Effects come before the next report, which may be about just these.
                 self.perform_all();
                 self.tick();
                 self.on_report(report);
@@ -216,7 +216,7 @@ impl Hub {
         self.show_progress();
         match self.printer.flush() {
             Ok(true) => self.set_output_behind(false),
-            // What an action is told must not overtake what its command wrote.
+            // What the front learns of an action must not overtake what its command wrote.
             Ok(false) => return self.set_output_behind(true),
             Err(error) => self.on_output_lost(error),
         }
@@ -248,7 +248,7 @@ impl Hub {
         }
     }
 
-    /// The run is in the record: it may be asked about. Without a socket it is not, and runs all the same.
+    /// Opens the socket for questions, as the run is in the record now. Without one it runs all the same.
     fn open_control(&mut self) {
         if !self.control_tried && self.record.folder_if_open().is_some() {
             self.control_tried = true;
@@ -256,8 +256,8 @@ impl Hub {
         }
     }
 
-    /// Whoever reads our stdout or stderr does not read fast enough: commands are not read either,
-    /// so that nothing piles up, and the front hears of nothing until it does.
+    /// The reader of our stdout or stderr is too slow: commands are not read either, so that nothing piles up, and the
+    /// front gets no messages until it has caught up.
     fn set_output_behind(&mut self, behind: bool) {
         if behind != self.output_retry_ns.is_some() {
             self.agents.pause_output(behind);
@@ -280,7 +280,7 @@ impl Hub {
         }
     }
 
-    /// Environments that the front has given up, once no command that waits needs one of them.
+    /// Forgets environments that the front has given up, once no command that waits needs one of them.
     fn forget_environments(&mut self) {
         let Some(below) = self.environments_below else { return };
         let needs = |pending: &PendingCommand| {
@@ -316,7 +316,7 @@ impl Hub {
     }
 }
 
-/// Waits until what waits for contents may go on; for ever when nothing does.
+/// Waits until something may go on that waits for contents; for ever if nothing does.
 async fn some_content(rerun: Option<&Rerun>) {
     match rerun.filter(|rerun| rerun.is_waiting()) {
         Some(rerun) => rerun.some_content().await,

@@ -1,4 +1,4 @@
-//! The front's settings, understood: what is not said becomes what the machine has.
+//! The front's settings, understood: what they leave open becomes what the machine has.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::printer::OutputMode;
 use crate::reach::state::mount_of;
 use crate::rerun::settings::RerunSettings;
 
-/// A task whose attempts were lost with so many nodes, or three times as often, is taken to be the reason.
+/// A task is blamed when its attempts were lost with this many nodes, or three times as often with fewer.
 pub(crate) const BLAME_AFTER: u32 = 3;
 
 /// Choices as the user has made them, for the record.
@@ -32,17 +32,17 @@ pub struct Choices {
 /// Settings of a run.
 #[derive(Debug)]
 pub struct RunSettings {
-    /// For the core.
+    /// Settings of the core.
     pub config: Config,
-    /// Of this node.
+    /// What this node has.
     pub capacity: Capacity,
     /// Memory of each node that tasks may use, as the user says; 0: all.
     pub memory_bytes_asked: u64,
     /// A real run has nodes elsewhere; a dry run does not ask them.
     pub elsewhere: bool,
-    /// The nodes of the run; nothing: this machine alone.
+    /// The nodes of the run; `None`: this machine alone.
     pub cluster: Option<ClusterPlan>,
-    /// All nodes end so long after the start, ns; nothing: they do not.
+    /// Time from the start after which all nodes end, ns; `None` if they do not.
     pub walltime_ns: Option<u64>,
     /// Commands that have more memory than their task asks for are killed.
     pub enforce_memory: bool,
@@ -50,7 +50,7 @@ pub struct RunSettings {
     pub oversubscribe: bool,
     /// How messages of streams go between nodes.
     pub stream_route: RouteWish,
-    /// Timeout for a cycle of streams in which nothing moves, until that is said, ms.
+    /// Timeout for a cycle of streams in which nothing moves, ms; the user is warned then.
     pub stream_stall_ms: u32,
     /// Resource names, in the order of `capacity.resources`.
     pub resources: Vec<String>,
@@ -72,7 +72,7 @@ pub struct RunSettings {
     pub farewell: bool,
     /// Send `TaskSettled`.
     pub trace: bool,
-    /// Between SIGINT, SIGTERM and SIGKILL.
+    /// Time between SIGINT, SIGTERM and SIGKILL, ms.
     pub grace_ms: u64,
     /// Where relative names start; absolute.
     pub directory: PathBuf,
@@ -84,11 +84,11 @@ pub struct RunSettings {
     pub on_terminal: bool,
     /// Keep a record of the run.
     pub record: bool,
-    /// Runs whose records are kept.
+    /// Maximum number of runs whose records are kept.
     pub runs_kept: usize,
-    /// Bytes of records that are kept.
+    /// Maximum bytes of records that are kept.
     pub runs_bytes: u64,
-    /// For the record.
+    /// The user's choices, for the record.
     pub choices: Choices,
     /// The Rakefile, relative to `directory`.
     pub rakefile: Text,
@@ -96,11 +96,11 @@ pub struct RunSettings {
     pub rerun: RerunSettings,
     /// What the user typed.
     pub command_line: Vec<Text>,
-    /// What starts the run again, where that is no call of rakuda; empty: that it is.
+    /// What starts the run again, where that is no call of rakuda; empty if it is one.
     pub resume: Vec<Text>,
-    /// Cores that were asked for on this machine; none: it has that many.
+    /// Cores that were asked for on this machine, if it does not have that many.
     pub cores_given_up: Option<u32>,
-    /// Between two samples of a node, where information about nodes is wanted.
+    /// Interval between two samples of a node, where information about nodes is wanted.
     pub sample_period: Duration,
     /// Programs that provide more information about each node.
     pub providers: Vec<ExternalProvider>,
@@ -113,7 +113,7 @@ pub struct RunSettings {
 pub struct InformationService {
     /// `http://HOST:PORT`.
     pub url: String,
-    /// Of mode 0600.
+    /// The file with the token, of mode 0600.
     pub token_file: PathBuf,
 }
 
@@ -127,11 +127,11 @@ fn cores_asked(jobs: u32) -> u32 {
 }
 
 impl RunSettings {
-    /// `Err` says which settings do not go together, or what is missing.
+    /// Makes the settings of a run. The error says which settings do not go together, or what is missing.
     pub fn new(mut settings: Settings) -> Result<Self, String> {
         let cores = cores_asked(settings.jobs);
         let elsewhere = settings.cluster.is_some();
-        // A dry run looks at files here, and asks no other host.
+        // A dry run looks at files here, and does not ask other hosts.
         let cluster = settings.cluster.take().filter(|_| !settings.dry_run);
         let here = settings.directory.as_path();
         let cluster = cluster.map(|cluster| ClusterPlan::new(cluster, here)).transpose();
@@ -144,7 +144,7 @@ impl RunSettings {
         let one_at_a_time = cores == 1 && cluster.is_none();
         let progress = settings.progress;
         let output = match settings.output {
-            // What passes byte by byte would leave no place for a display.
+            // Output that passes byte by byte would leave no place for a display.
             OutputChoice::Line
                 if one_at_a_time && !settings.prefix && progress != ProgressMode::Live =>
             {
@@ -233,7 +233,7 @@ impl RunSettings {
         })
     }
 
-    /// What nodes elsewhere are begun with; nothing: there are none.
+    /// What the nodes elsewhere are begun with; `None` if there are none.
     pub fn cluster_config(&self) -> Option<ClusterConfig> {
         Some(ClusterConfig {
             plan: self.cluster.clone()?,
@@ -249,7 +249,7 @@ impl RunSettings {
     }
 }
 
-/// Those of a file of their own, then those of the host file.
+/// The providers of a file of their own, then those of the host file.
 fn providers_of(
     file: Option<&Text>,
     cluster: Option<&ClusterPlan>,

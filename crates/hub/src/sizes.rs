@@ -10,7 +10,7 @@ use crate::hub::Hub;
 use state::Size;
 
 impl Hub {
-    /// Tasks of a requirement are told, if no node will be large enough for them.
+    /// Notes tasks of a requirement, to report them if no node will be large enough.
     pub(crate) fn note_size(
         &mut self,
         requirement: &Requirement,

@@ -1,5 +1,5 @@
 //! How a hub comes to serve a front: the greeting, the turn of this process to look after runs that were cut off, the
-//! nodes, and what the front is told first.
+//! nodes, and the first messages to the front.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -51,9 +51,9 @@ use crate::streams::state::Streams;
 use crate::sync::state::SyncRounds;
 use crate::times::state::Times;
 
-/// How often it is looked whether another process still looks after runs that were cut off.
+/// Interval between looks whether another process still looks after runs that were cut off.
 const TURN_STEP: Duration = Duration::from_millis(20);
-/// Nothing is said of that for so many steps.
+/// Number of these looks before the user learns of the wait.
 const TURN_STEPS_QUIET: i32 = 25;
 
 /// Serves one front until it leaves, with one agent in this process.
@@ -136,7 +136,7 @@ pub async fn run_among(
     .await
 }
 
-/// `nodes`: all of them, and where others come from.
+/// Serves the front. `nodes`: all of them, and where others come from.
 async fn serve_front(
     clock: Clock,
     stream: StdUnixStream,
@@ -206,24 +206,24 @@ async fn serve_front(
     hub.serve(&mut messages, &mut reports, &mut ends).await
 }
 
-/// How waiting for one's turn to look after runs that were cut off has come to its end.
+/// How the wait for this process's turn to look after runs that were cut off has ended.
 enum Waited {
-    /// It is one's turn.
+    /// It is this process's turn.
     Over(Turn),
-    /// The user wants the run to end: it may tell its end, and must start nothing.
+    /// The user wants the run to end: it may report its end, and must start nothing.
     Stopped,
     /// The front is gone, or this process is to end.
     Ended,
 }
 
-/// Waits while another process looks after runs that were cut off: nothing may be decided before.
+/// Waits while another process looks after runs that were cut off: the hub may decide nothing before.
 async fn await_turn(
     settings: &RunSettings,
     link: &mut FrontLink,
     messages: &mut Vec<FrontMessage>,
     ends: &mut Ends,
 ) -> Result<Waited, HubError> {
-    // The guards of a run that was just killed need less than that.
+    // The guards of a run that was just killed need less time than that.
     let mut steps = 0;
     loop {
         if let Some(turn) = record::take_turn(&settings.directory) {
@@ -246,7 +246,7 @@ async fn await_turn(
                 ready?;
                 let is_open = link.receive(messages)?;
                 if let Some(place) = messages.iter().position(|message| matches!(message, FrontMessage::Stop { .. })) {
-                    // Before what it is to keep from starting.
+                    // Before the message that it is to keep from starting.
                     let stop = messages.remove(place);
                     messages.insert(0, stop);
                     return Ok(Waited::Stopped);

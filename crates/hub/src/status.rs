@@ -1,7 +1,7 @@
 //! Answers to questions about the live run: how far it is, and why a task is not running yet. As
 //! JSON (docs/reference/json.md).
 //!
-//! It looks at the core and at what the hub knows, and changes nothing. How questions come in is told in `control`.
+//! It looks at the core and at what the hub knows, and changes nothing. Questions come in through `control`.
 
 #![allow(clippy::cast_precision_loss, reason = "seconds for people to read")]
 
@@ -19,13 +19,13 @@ use crate::hub::Hub;
 use crate::streams::Passing;
 use crate::sync::state::OpenRound;
 
-/// Tasks that a list names.
+/// Maximum number of tasks that a list names.
 const LIST_MAX: usize = 20;
-/// Rules that are told of.
+/// Maximum number of rules in an answer.
 const RULES_MAX: usize = 1000;
-/// Names that are suggested.
+/// Maximum number of names that are suggested.
 const NEAR_MAX: usize = 5;
-/// Tasks that are looked at for one answer.
+/// Maximum number of tasks that are looked at for one answer.
 const STEPS_MAX: usize = 200_000;
 
 impl Hub {
@@ -287,8 +287,8 @@ impl Hub {
         answer
     }
 
-    /// Which tasks of a waiting gang choose nodes, and the nodes that do not suit them; of those that ask for the same
-    /// the first, and the one that is asked about.
+    /// Tasks of a waiting gang that choose nodes, and the nodes that do not suit them; of tasks that ask for the same
+    /// the first, and the one that the user asks about.
     fn choosers(&mut self, asked: TaskId, requirement: RequirementId) -> Vec<Value> {
         let mut tasks = BTreeMap::from([(requirement, asked)]);
         let all =
@@ -340,7 +340,7 @@ impl Hub {
         answer["short"] = short.into();
     }
 
-    /// What keeps a node from taking such a task now; none: nothing does.
+    /// What keeps a node from taking such a task now; `None` if nothing does.
     fn shortage(&mut self, requirement: RequirementId, node: NodeId) -> Option<Value> {
         let room = self.run.scheduler().room(requirement, node)?;
         let mut short = Map::new();

@@ -1,6 +1,6 @@
 //! Ending what runs, as the core decides it: signals, process groups, agents.
 //!
-//! What comes when is `rakuda_core::Stopping`'s business, and at the end of a run `rakuda_core::Shutdown`'s.
+//! `rakuda_core::Stopping` decides what comes when, and at the end of a run `rakuda_core::Shutdown`.
 
 use rakuda_agent::{processes, signals, trees};
 use rakuda_cluster::LOCAL_NODE;
@@ -29,7 +29,7 @@ pub(crate) struct StoppingView {
 }
 
 impl StoppingView {
-    /// What the display and answers say about the end that is near; none: no one wants the run to end.
+    /// What the display and answers say about the end that is near; `None` if the run is not to end.
     pub fn of(stopping: &Stopping, now_ns: u64) -> Option<Self> {
         let next = |(due, signal): (rakuda_core::Time, Signal)| {
             (name_of(signal), due.0.saturating_sub(now_ns))
@@ -40,7 +40,7 @@ impl StoppingView {
     }
 }
 
-/// By what a run ends its commands.
+/// How a run ends its commands.
 pub(crate) fn stop_settings(settings: &RunSettings) -> StopSettings {
     // Commands of a run in a script's background ignore SIGINT, as the run itself does.
     let ignored = signals::is_ignored(libc::SIGINT);
@@ -105,12 +105,12 @@ impl Hub {
         }
     }
 
-    /// The core wants this action to end early. Its commands go first.
+    /// Ends an action early, as the core wants. Its commands go first.
     pub(crate) fn abort_action(&mut self, id: TaskId) {
         self.tell(Input::Abort { id });
     }
 
-    /// Tells the commands of an attempt to end.
+    /// Signals the commands of an attempt that is to end.
     pub(crate) fn signal_commands_of(&mut self, id: TaskId) {
         let own = self.commands.iter().filter(|(_, command)| command.task == Some(id));
         let commands: Vec<u32> = own.map(|(command, _)| command.0).collect();
@@ -119,8 +119,8 @@ impl Hub {
 
     /// Sends a signal to a command's process group, once.
     pub(crate) fn signal(&mut self, command: CommandId, signal: i32) {
-        // Also when the command itself is over: its process group may have more members.
-        // Then every agent is told: its number is known to one at most.
+        // Also when the command itself is over: its process group may have more members. Then every agent gets the
+        // signal: only one, at most, knows the command's number.
         if let Some(running) = self.commands.get_mut(&command)
             && let Some(prepared) = &mut running.prepared
         {
@@ -131,7 +131,8 @@ impl Hub {
         self.requests.push((node, AgentRequest::Signal { command, signal }));
     }
 
-    /// A node elsewhere whose file system hangs cannot even kill: when the run is to end, it is waited for no longer.
+    /// A node elsewhere whose file system hangs cannot even kill: when the run is to end, it waits for that node no
+    /// longer.
     fn give_up_node_of(&mut self, command: CommandId) {
         let Some(node) = self.commands.get(&command).map(|running| running.node) else { return };
         if node != LOCAL_NODE
@@ -169,13 +170,13 @@ impl Hub {
     pub(crate) async fn cut_off(&mut self, reports: &mut Reports) -> RunEnding {
         self.front_gone = true;
         self.hide_progress();
-        // Where it cannot be written to, there is no display either.
+        // If it cannot be written to, there is no display either.
         let _ = self.printer.flush();
         self.end_attempts(reports).await;
         self.agents.signal_all(libc::SIGKILL);
         self.close_agents(true).await;
         self.end_what_is_left();
-        // Nobody is left who could be told that the record cannot be written.
+        // No front is left to learn that the record cannot be written.
         let _ = self.note_end(RunOutcome::Stopped);
         RunEnding::CutOff
     }
@@ -220,7 +221,7 @@ impl Hub {
         }
     }
 
-    /// The end of a command that nobody waits for any more.
+    /// Notes the end of a command that nothing waits for any more.
     fn note_last_report(&mut self, report: NodeReport) {
         self.tick();
         self.agents.note(&report);
@@ -244,7 +245,7 @@ impl Hub {
         self.shut_down(Shutdown::of_agents(self.now.time, nothing_left), None).await;
     }
 
-    /// Takes the last steps of a run as they become due. Reports are heard as long as `reports` are given.
+    /// Takes the last steps of a run as they become due. Handles reports as long as `reports` are given.
     async fn shut_down(&mut self, mut shutdown: Shutdown, mut reports: Option<&mut Reports>) {
         loop {
             self.tick();

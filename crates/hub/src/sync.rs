@@ -1,5 +1,5 @@
-//! Rounds of synchronised starts: what front and agents say of them goes to the core's machine, and what that wants is
-//! done here (docs/design/synchronised-start.md). It decides nothing but who may have a round at all.
+//! Rounds of synchronised starts: what front and agents report of them goes to the core's machine, and what that wants
+//! is done here (docs/design/synchronised-start.md). It only decides which task may have a round at all.
 
 pub(crate) mod state;
 
@@ -25,20 +25,20 @@ use crate::record::CommandStart;
 use crate::round_remarks::{self, Remark};
 use state::{ClockOfNode, OUTPUT_BYTES_MAX, Round, SyncRounds, clock_ahead_ns};
 
-/// Clocks of nodes whose values are wanted are asked so often.
+/// Interval between questions about the clock of a node whose values are wanted, ns.
 const CLOCK_PERIOD_NS: u64 = 10_000_000_000;
 
-/// So long after its agent should have killed it a worker is sent SIGTERM from here: only where that agent does not.
+/// Time that agents get to end workers that are to stop, beyond the grace period, ms; then the hub sends SIGTERM.
 const STOP_FALLBACK_MS: u64 = 1000;
 
-/// Workers stop sleeping so long before the instant.
+/// Time before the instant at which workers stop sleeping, ns.
 const SPIN_NS: i64 = 100_000;
 
 /// Wait status of a command that is not started, or is ended, as its round does not begin: as of a gate (75).
 const NOT_BEGUN_STATUS: i32 = 75 << 8;
 
 impl Hub {
-    /// The front is about to begin a round.
+    /// Defines a round that the front is about to begin.
     pub(crate) fn define_round(&mut self, id: u32, definition: RoundDefinition) {
         let name = definition.sync.to_display();
         let slots = self.settings.capacity.cores;
@@ -90,7 +90,8 @@ impl Hub {
         }
     }
 
-    /// A command of a round is about to be handed to the agent of a node; false: it is not, and its end was told.
+    /// Prepares a command of a round for the agent of a node; false: it is not handed over, and the front knows its
+    /// end.
     pub(crate) fn prepare_worker(
         &mut self,
         command: CommandId,
@@ -172,7 +173,7 @@ impl Hub {
         }
     }
 
-    /// A command is over. What its end counts as, and why, where that is due to its round.
+    /// Notes that a command is over. Changes its status and reason, where its round is the cause.
     pub(crate) fn on_worker_exited(
         &mut self,
         command: CommandId,
@@ -229,7 +230,7 @@ impl Hub {
         self.warn(&round_remarks::set_clock_words(&whose, by_ns));
     }
 
-    /// The front looks for figures in what a worker has printed.
+    /// Sends the front what a worker has printed, to look for figures in it.
     fn tell_output(&mut self, command: CommandId, round: u32, worker: u32) {
         let Some(mut bytes) = self.sync.outputs.remove(&command) else { return };
         if !self.goodbye {
@@ -267,14 +268,14 @@ impl Hub {
         Some(ClockOfNode { offset: Offset { ahead_ns, ..offset }, round_trip_ns })
     }
 
-    /// How far away a node is decides whether commands go there before they may run.
+    /// Asks how far away a node is: that decides whether commands go there before they may run.
     pub(crate) fn ask_trip(&mut self, node: NodeId) {
         if node != LOCAL_NODE {
             self.tell_rounds(|core, _, out| core.measure_clock(node, out));
         }
     }
 
-    /// Values of a node are wanted: its clock is asked now and then.
+    /// Asks for a node's clock now and then, while values of it are wanted.
     pub(crate) fn ask_clock(&mut self, node: NodeId) {
         let is_known = self.sync.core.clocks().is_asked(node)
             || self.sync.core.clocks().is_known_since(node, self.now.time, CLOCK_PERIOD_NS);
@@ -308,7 +309,7 @@ impl Hub {
             self.tell_rounds(Rounds::stop);
         }
         self.tell_rounds(Rounds::tick);
-        // Those whose end was told.
+        // Workers whose end the front knows.
         let SyncRounds { core, rounds, .. } = &mut self.sync;
         rounds.retain(|id, _| core.is_known(*id));
     }
@@ -331,7 +332,7 @@ impl Hub {
         }
     }
 
-    /// Each node is told the instant by its own clock.
+    /// Sends each node the instant by its own clock.
     fn commit_round(&mut self, round: u32, nodes: Vec<(NodeId, i64)>, patience_ns: u64) {
         let stop_ms = self.sync.rounds.get(&round).and_then(|round| round.definition.stop_ms);
         let stop = stop_ms.map(|ms| RoundStop {
@@ -346,7 +347,7 @@ impl Hub {
         }
     }
 
-    /// Where a worker is, for people; nothing where there is one machine.
+    /// Where a worker is, for people; empty if there is one machine.
     fn place_of_worker(&self, node: Option<NodeId>) -> String {
         let node = node.filter(|_| self.settings.elsewhere);
         node.map_or(String::new(), |node| {
@@ -449,7 +450,7 @@ impl Hub {
         }
     }
 
-    /// What is to be said of one that began while the run goes on.
+    /// Remarks on a round that began, while the run goes on.
     fn remark_on_round(&mut self, id: u32, result: &RoundResult) {
         let Some(round) = self.sync.rounds.get(&id).filter(|round| round.why.is_none()) else {
             return;
@@ -480,7 +481,7 @@ impl Hub {
         }
     }
 
-    /// A clock elsewhere against the kernel's here; nothing: it is that.
+    /// A clock elsewhere against the kernel's here; `None` if it is that.
     fn clock_of(&self, clock: &NodeClock, round: &Round) -> Option<RoundClock> {
         let (round_trip_ns, paper_ns) = clock.best?;
         let here_ns = clock_ahead_ns();

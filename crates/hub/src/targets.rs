@@ -11,7 +11,7 @@ use rakuda_proto::journal::FileIdentity;
 /// What was done.
 #[derive(Debug)]
 pub enum TargetEnding {
-    /// Nothing: the attempt did not touch it, or there is none.
+    /// The attempt did not touch it, or there is none.
     Untouched,
     /// Moved to this name's `._fail_`.
     Renamed,

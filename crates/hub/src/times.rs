@@ -1,5 +1,5 @@
-//! How long tasks are thought to take, by earlier runs, and when nodes end: told to the core, so
-//! that long ways come first (`lifo_hlfet`) and nothing is started that would be cut off.
+//! How long tasks are thought to take, by earlier runs, and when nodes end. The core knows both, so that long ways come
+//! first (`lifo_hlfet`) and nothing is started that would be cut off.
 //!
 //! The core knows one duration for each requirement. Where nodes end, a requirement of the front
 //! therefore stands for several of the core: one for each class of durations. It does not know how
@@ -15,7 +15,7 @@ use crate::hub::Hub;
 use crate::progress::duration::duration;
 use state::{Bound, CLASSES, NodeEnd, class_of};
 
-/// A message names so many tasks.
+/// Maximum number of tasks that a message names.
 const NAMED: usize = 3;
 
 impl Hub {
@@ -29,7 +29,7 @@ impl Hub {
         [walltime, taken_away].into_iter().flatten().min()
     }
 
-    /// When the last of the nodes that are there ends; none: some of them do not, as far as is known.
+    /// When the last of the nodes that are there ends; `None`: some of them do not, as far as is known.
     fn last_end(&self) -> Option<NodeEnd> {
         let there = self.agents.places().map(|(id, _)| id).filter(|id| self.run.nodes().is_up(*id));
         let ends: Option<Vec<NodeEnd>> = there.map(|id| self.node_end(id)).collect();
@@ -37,7 +37,7 @@ impl Hub {
         ends?.into_iter().max().or(walltime)
     }
 
-    /// A node has joined: the core is told when it ends.
+    /// Reports to the core when a node that has joined ends.
     pub(crate) fn tell_node_end(&mut self, id: NodeId) {
         if let Some(NodeEnd { at, .. }) = self.node_end(id) {
             self.event(Event::NodeEnds { id, at });
@@ -56,7 +56,7 @@ impl Hub {
         self.times.next += 1;
         self.event(Event::RequirementDefined { id, requirement });
         if self.times.may_end {
-            // Of what nothing is known nothing is said but that it does not begin after the end.
+            // Where nothing is known of a task the core only learns that it must not begin after the end.
             self.event(Event::DurationExpected { requirement: id, run_ns });
         }
         id
@@ -96,8 +96,7 @@ impl Hub {
         }
     }
 
-    /// No node can run such tasks. Where nodes end the reason may be that they would not end in
-    /// time; what is said then.
+    /// Why no node can run such tasks, where nodes end and the reason may be that they would not end in time.
     pub(crate) fn too_late(&mut self, requirement: RequirementId, name: &str) -> Option<String> {
         let end = self.last_end()?;
         self.times.nowhere.insert(requirement);

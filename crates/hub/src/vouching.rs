@@ -13,7 +13,7 @@ use rakuda_record::history::LastRecords;
 use crate::facts::identity_of;
 use crate::hub::Hub;
 
-/// Targets that are named one by one.
+/// Maximum number of targets that are named one by one.
 const NAMES_MAX: usize = 20;
 
 impl Hub {
@@ -61,7 +61,7 @@ impl Hub {
         }
     }
 
-    /// What a target is now that was changed at such a time; none: it was not.
+    /// What a target is now that was changed in such a period; `None` if it was not.
     fn suspected(&self, id: TaskId) -> Option<FileIdentity> {
         let task = self.run.scheduler().task(id)?;
         let is_target = task.kind == TaskKind::File && task.has_action;

@@ -12,13 +12,13 @@ use crate::value::Kind;
 pub struct BuiltIn {
     /// Its name, or that of the family.
     pub name: &'static str,
-    /// Of its values.
+    /// The unit of its values.
     pub unit: &'static str,
-    /// Of its values.
+    /// The kind of its values.
     pub kind: Kind,
-    /// What is worth telling.
+    /// By how much a value must move to be worth telling.
     pub threshold: Threshold,
-    /// Who samples it.
+    /// The provider that samples it.
     pub provider: &'static str,
     /// A node may have several, by instance.
     pub is_family: bool,
@@ -27,17 +27,17 @@ pub struct BuiltIn {
 }
 
 impl BuiltIn {
-    /// As an attribute of that name: its own, or with an instance.
+    /// The attribute of this name, which is its own or has an instance.
     pub fn attribute(&self, name: String) -> Attribute {
         let (unit, provider) = (self.unit.to_owned(), self.provider.to_owned());
         Attribute { name, unit, kind: self.kind, threshold: self.threshold, provider }
     }
 }
 
-/// Who samples file systems.
+/// The provider that samples file systems.
 pub const FILE_SYSTEMS: &str = "file_systems";
 
-/// The family of what is wrong with providers: who sets each of them is the provider that it is of.
+/// The family of what is wrong with providers; each provider sets its own instance.
 pub const FAULTS: &str = crate::words::FAULTS;
 
 /// Whether a name is one of [`FAULTS`].
@@ -45,12 +45,12 @@ pub fn is_fault(name: &str) -> bool {
     name.strip_prefix(FAULTS).is_some_and(|rest| rest.starts_with('('))
 }
 
-/// By the name of an attribute or family.
+/// The built-in attribute or family of this name.
 pub fn find(name: &str) -> Option<&'static BuiltIn> {
     BUILT_IN.iter().find(|built_in| built_in.name == name)
 }
 
-/// That of an attribute's name, with or without an instance.
+/// The built-in attribute or family that an attribute belongs to, whose name may have an instance.
 pub fn of(name: &str) -> Option<&'static BuiltIn> {
     find(name.split_once('(').map_or(name, |(family, _)| family))
 }
@@ -61,8 +61,8 @@ pub fn folder_of(name: &str) -> Option<String> {
     find(family).is_some_and(|it| it.provider == FILE_SYSTEMS).then_some(folder)
 }
 
-/// Whether a name is an instance of a family of which a node has told all that it has, or what is asked for, as soon as
-/// it has told anything: what is missing then does not come.
+/// Whether a name is an instance of a family of which a node reports all that it has, or all that was asked for, at
+/// once: what is missing then does not come.
 pub fn is_told_whole(name: &str) -> bool {
     let told = [FILE_SYSTEMS, "disks", "network"];
     name.contains('(') && of(name).is_some_and(|it| told.contains(&it.provider))
@@ -88,19 +88,22 @@ const fn family(built_in: BuiltIn) -> BuiltIn {
     BuiltIn { is_family: true, ..built_in }
 }
 
-/// Every change is told.
+/// Threshold of attributes of which every change is sent.
 const ANY: (f64, f64) = (0.0, 0.0);
-/// Loads and shares.
+/// Threshold of loads.
 const LOAD: (f64, f64) = (0.05, 0.02);
+/// Threshold of shares.
 const SHARE: (f64, f64) = (2.0, 0.0);
-/// Tasks choose by it: what is left of a node is told as closely as that.
+/// Threshold of memory. Tasks choose by what is left of it on a node, to this precision.
 const MEMORY: (f64, f64) = (1_048_576.0, 0.001);
+/// Threshold of space in file systems.
 const SPACE: (f64, f64) = (1_048_576.0, 0.001);
+/// Threshold of rates.
 const RATE: (f64, f64) = (4096.0, 0.05);
-/// What only grows: told for its own sake when silent for long.
+/// Threshold of clocks, which only grow: they are sent when nothing was for long.
 const CLOCK: (f64, f64) = (3600.0, 0.0);
 
-/// All of them, by provider.
+/// All built-in attributes, by provider.
 pub const BUILT_IN: &[BuiltIn] = &[
     text("host", "host", "name of the machine"),
     text("arch", "host", "architecture of its processors, as uname -m has it"),
@@ -219,11 +222,11 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("node_filesystem_size_bytes", "fs_size"),
     ("node_filesystem_avail_bytes", "fs_free"),
     ("node_filesystem_files_free", "fs_inodes_free"),
-    // Bits of 10^6 a second; there it is in bytes.
+    // Bits of 10^6 a second; the other system has bytes.
     ("node_network_speed_bytes", "net_speed * 125000"),
 ];
 
-/// Whether the meaning of an alias is more than a family: what is reckoned with one.
+/// Whether the meaning of an alias computes something with a family.
 pub fn is_reckoned_with_family(meaning: &str) -> bool {
     meaning.split_once(' ').is_some_and(|(first, _)| find(first).is_some_and(|it| it.is_family))
 }

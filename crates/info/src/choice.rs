@@ -1,8 +1,8 @@
 //! Which nodes a task may and would rather have: a condition, a preference, and what is known of a
 //! node, less what tasks have claimed there since that was sampled.
 //!
-//! Pure: it knows no task and no queue. Whoever starts tasks says what they claim, and is told
-//! whether a node suits, or which clause stands in the way.
+//! Pure: it knows no task and no queue. The caller says what the tasks that it starts claim, and learns whether a node
+//! suits, or which clause stands in the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::registry::{Attribute, AttributeId, Registry, instance_name};
 use crate::table::{NodeId, Table};
 use crate::value::Value;
 
-/// What a Rakefile says.
+/// What a Rakefile says of the nodes of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wish {
     /// What must be true of the node.
     pub condition: Option<String>,
-    /// The higher it is, the rather the node is taken.
+    /// The higher it is, the more a node is preferred.
     pub prefer: Option<String>,
 }
 
-/// A wish, understood with the attributes that there are.
+/// A wish, understood with the attributes known so far.
 #[derive(Debug, Clone)]
 pub struct Choice {
     clauses: Vec<Expression>,
@@ -39,7 +39,7 @@ pub struct Choice {
 pub struct Claim {
     /// Cores that it keeps.
     pub cores: u32,
-    /// Memory that it has said it takes; 0: it has said nothing.
+    /// Memory that it has said it takes; 0 if it has said nothing.
     pub memory_bytes: u64,
     /// When it was started there.
     pub since: Time,
@@ -48,11 +48,11 @@ pub struct Claim {
 /// What tasks have claimed of one node.
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
-    /// Of those that run, by their numbers.
+    /// Claims of tasks that run, by their numbers.
     active: BTreeMap<u32, Claim>,
-    /// When the last of those was started that have ended; of the second none had said how much memory it takes.
+    /// When the last task was started that has ended; and the last one that had not said how much memory it takes.
     ended: [Option<Time>; 2],
-    /// Of tasks that are to start at once with another one.
+    /// Claims of tasks that are to start at once with another one.
     gang: Option<Gang>,
 }
 
@@ -191,7 +191,7 @@ fn is_counted(attribute: &Attribute, says_memory: bool) -> bool {
 /// How a node stands to a choice.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It suits; the higher the rank, the rather it is taken.
+    /// It suits; the higher the rank, the more it is preferred.
     Suits(u64),
     /// A clause is not true.
     Fails(Standing),
@@ -202,11 +202,11 @@ pub enum Verdict {
 /// A clause and what it rests on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
-    /// As it was written; of [`Verdict::Waits`] the attribute whose sample is too old.
+    /// The clause as it was written; for [`Verdict::Waits`] the attribute whose sample is too old.
     pub clause: String,
     /// It is neither true nor false, and why.
     pub undefined: Option<Arc<str>>,
-    /// Of its attributes, claims subtracted.
+    /// The values of its attributes, claims subtracted.
     pub values: Vec<Seen>,
 }
 
@@ -219,7 +219,7 @@ pub struct Seen {
     pub unit: Arc<str>,
     /// Claims are subtracted.
     pub value: Value,
-    /// Since the sample; `None`: there is none.
+    /// Time since the sample; `None` if there is none.
     pub age_s: Option<f64>,
 }
 
@@ -230,7 +230,7 @@ pub struct Never {
     pub clause: String,
     /// The node that was looked at last, and what it rests on there.
     pub example: Option<(Arc<str>, Vec<Seen>)>,
-    /// What it names and no node has.
+    /// An attribute that it names and no node has.
     pub lacking: Option<String>,
     /// It is neither true nor false there, and why.
     pub undefined: Option<Arc<str>>,
@@ -255,7 +255,7 @@ fn rank_of(number: Option<f64>) -> u64 {
 }
 
 impl Choice {
-    /// A wish understood.
+    /// Understands a wish with the attributes of a registry.
     pub fn new(wish: &Wish, registry: &Registry) -> Result<Self, QuestionError> {
         let of = |clause| move |error: ExpressionError| QuestionError { clause, error };
         let condition = wish.condition.as_deref();
@@ -289,8 +289,9 @@ impl Choice {
         })
     }
 
-    /// So many tasks that each claim `one` a node suits when they start there at once; at most `most`. What a start
-    /// does and is not known is left out. The more is claimed, the less it suits: that is taken for granted.
+    /// Maximum number of tasks, up to `most`, that may start at once on a node that suits, if each claims `one`.
+    /// Effects of a start that are not known are left out. It is taken for granted that a node suits the less, the more
+    /// is claimed.
     pub fn at_once(
         &self,
         table: &mut Table,
@@ -319,7 +320,7 @@ impl Choice {
         known
     }
 
-    /// What it rests on at a node, claims subtracted.
+    /// The values that it rests on at a node, claims subtracted.
     pub fn values(&self, table: &mut Table, node: NodeId, claims: &Claims, now: Time) -> Vec<Seen> {
         let all = self.clauses.iter().chain(&self.prefer).flat_map(Expression::attributes);
         let mut ids: Vec<AttributeId> = all.copied().collect();
@@ -329,9 +330,9 @@ impl Choice {
         table.supposing(node, &numbers, |table| seen(&ids, &Row { table, node, now }))
     }
 
-    /// A clause that each of these nodes, of which all is known, can never fulfil: it rests on what never changes or
-    /// what the node does not have, and is false, or undefined because of the latter. Where each node has another one
-    /// that it cannot fulfil, these together.
+    /// A clause that none of these nodes can ever fulfil, where all is known of them: it rests on values that never
+    /// change or that the node does not have, and is false, or undefined because of the latter. Where each node fails
+    /// by another clause, these together.
     pub fn never(
         &self,
         table: &Table,
@@ -392,7 +393,7 @@ impl Choice {
         Some(Never { clause: all.join(" && "), example, lacking: None, undefined })
     }
 
-    /// All that it names, whether it is there or not.
+    /// All names in it, whether such attributes exist or not.
     pub fn names(&self, registry: &Registry) -> BTreeSet<String> {
         let all = self.clauses.iter().chain(&self.prefer);
         let names = all.flat_map(|it| {
@@ -472,7 +473,7 @@ fn is_lacking(name: &str, row: &Row<'_>, folders: Folders) -> bool {
             Some(kind) => {
                 folders == Folders::NoneComes && matches!(kind.value, Value::Undefined(_))
             }
-            // Nobody looks for it.
+            // Nothing looks for it.
             None => has_told(),
         },
         None => cell(name).is_none() && has_told(),

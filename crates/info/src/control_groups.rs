@@ -1,6 +1,6 @@
 //! Where the limits of this process's control groups stand, of version 1 and 2, and of those above them.
 //!
-//! It finds files, as far as they are mounted here; what they say is for who asks.
+//! It finds files, as far as they are mounted here; the caller reads them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What external providers print, made values; and when one that fails is tried again. It starts nothing.
+//! The values in what external providers print, and when one that fails is tried again. It starts nothing.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,21 @@ use crate::registry::{Attribute, AttributeId, Refusal, Threshold, instance_name}
 use crate::table::{ELSEWHERE, NodeId, Table};
 use crate::value::{Kind, Value};
 
-/// Maximum number of bytes of one run, or of one line of a long-lived provider.
+/// Maximum bytes of the output of one run, or of one line of a long-lived provider.
 pub const OUTPUT_BYTES_MAX: usize = 128 << 10;
 /// Maximum number of attributes of one provider.
 pub const VALUES_MAX: usize = 256;
-/// A provider that fails is tried again after at most so many periods, or this time, whichever is more.
+/// Maximum time before a provider that fails is tried again, in its periods, or [`WAIT_NS_MAX`] if that is more.
 const PERIODS_MAX: u64 = 64;
+/// The same time in ns.
 const WAIT_NS_MAX: u64 = 600_000_000_000;
 
 /// A value as it was printed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Printed {
-    /// Of an attribute.
+    /// The name of an attribute.
     pub name: String,
-    /// May be empty.
+    /// The unit; may be empty.
     pub unit: String,
     /// A number or a text.
     pub value: Value,
@@ -32,13 +33,13 @@ pub struct Printed {
 /// What was printed: values, and what is wrong with lines that have none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Output {
-    /// In the order of the lines.
+    /// The values, in the order of the lines.
     pub values: Vec<Printed>,
-    /// With the number of the line.
+    /// What is wrong with lines, each with its number.
     pub complaints: Vec<String>,
 }
 
-/// All that one run has printed.
+/// Understands all that one run has printed.
 pub fn parse(bytes: &[u8]) -> Output {
     let mut output = Output::default();
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -168,9 +169,8 @@ fn of_member(name: &str, member: &Json) -> Result<Printed, String> {
     checked(name, value, unit)
 }
 
-/// Notes what a provider printed; what of it cannot be noted is told. Attributes of it that it did
-/// not print are left alone when `is_line` says that it is long-lived, and else have become
-/// undefined.
+/// Notes what a provider printed. Returns what cannot be noted. Attributes of the provider that it did not print stay
+/// as they are if it is long-lived (`is_line`), and become undefined otherwise.
 pub fn note(
     table: &mut Table,
     node: NodeId,
@@ -216,7 +216,7 @@ pub fn note(
                     table.set(node, id, Value::undefined(refusal.to_string()), now);
                     seen.push(id);
                 }
-                // That there are too many is said once, not of each.
+                // It is said once that there are too many, not for each.
                 let complaint = refusal.to_string();
                 if !complaints.contains(&complaint) {
                     complaints.push(complaint);
@@ -249,7 +249,7 @@ pub fn fail(table: &mut Table, node: NodeId, provider: &str, why: &str, now: Tim
     set_fault(table, node, provider, Value::text(why), now);
 }
 
-/// Makes all values of a provider undefined that is not there any more; that is no fault of it.
+/// Makes all values of a provider undefined that has gone; that is no fault of it.
 pub fn forget(table: &mut Table, node: NodeId, provider: &str, now: Time) {
     for id in of_provider(table, provider) {
         if table.has(node, id) {
@@ -264,17 +264,17 @@ pub fn has_failed(table: &Table, node: NodeId, provider: &str) -> bool {
     id.and_then(|id| table.cell(node, id)).is_some_and(|cell| matches!(cell.value, Value::Text(_)))
 }
 
-/// Whether a provider has said something of a node, or failed to.
+/// Whether a provider has given a value of a node, or failed to.
 pub fn has_told(table: &Table, node: NodeId, provider: &str) -> bool {
     of_provider(table, provider).into_iter().any(|id| table.sampled(node, id).is_some())
 }
 
-/// What is wrong with a provider is an attribute, too.
+/// The name of the attribute for what is wrong with a provider.
 fn fault_name(provider: &str) -> String {
     instance_name(FAULTS, provider)
 }
 
-/// Says what is wrong with a value of a provider, unless its own faults are told; `None`: that is over.
+/// Notes what is wrong with a value of a provider, unless its own faults are noted; `None`: that is over.
 pub(crate) fn set_refusal(
     table: &mut Table,
     node: NodeId,
@@ -316,7 +316,7 @@ fn set_fault(
     Some(id)
 }
 
-/// How many attributes it has, but for its fault.
+/// Number of the provider's attributes, but for its fault.
 fn values_of(table: &Table, provider: &str) -> usize {
     let fault = usize::from(table.registry().find(&fault_name(provider)).is_some());
     of_provider(table, provider).len() - fault
@@ -327,7 +327,7 @@ fn of_provider(table: &Table, provider: &str) -> Vec<AttributeId> {
     own.map(|(id, _)| id).collect()
 }
 
-/// How long to wait before the next run of a provider, after so many faults in a row.
+/// Time to wait before the next run of a provider, after this many faults in a row.
 pub fn wait_ns(period_ns: u64, faults: u32) -> u64 {
     let most = period_ns.saturating_mul(PERIODS_MAX).max(WAIT_NS_MAX).max(period_ns);
     period_ns.saturating_mul(1u64.checked_shl(faults).unwrap_or(u64::MAX)).min(most)
@@ -336,13 +336,13 @@ pub fn wait_ns(period_ns: u64, faults: u32) -> u64 {
 /// Why nothing is wrong with a provider.
 const NO_FAULT: &str = "it has no fault";
 
-/// Values that users may set, of all nodes.
+/// Maximum number of values that users may set, of all nodes.
 const USER_VALUES_MAX: usize = 256;
-/// Who has set them.
+/// The provider of values that users set.
 pub(crate) const USER: &str = "user";
 
 /// Notes a value that a user sets: a number and perhaps its unit, or a text, which needs quotes only where it could be
-/// taken for a number; nothing takes one back. Else why not.
+/// taken for a number. An empty value takes one back. The error says why not.
 pub fn set_by_user(
     table: &mut Table,
     node: NodeId,

@@ -1,6 +1,6 @@
 //! /proc/meminfo. It reads nothing itself.
 
-/// A field such as `MemTotal`, bytes. `None`: the text does not say.
+/// A field such as `MemTotal`, in bytes. `None` if the text does not have it.
 pub fn bytes(meminfo: &str, field: &str) -> Option<u64> {
     let value = |line: &str| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned);
     let value = meminfo.lines().find_map(value)?;

@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 pub struct Mount<'a> {
     /// Major:minor.
     pub device: &'a [u8],
-    /// Which part of the file system is seen.
+    /// The part of the file system that is seen.
     pub root: PathBuf,
-    /// Where.
+    /// The mount point.
     pub point: PathBuf,
-    /// Of the file system; empty: the line does not say.
+    /// The kind of the file system; empty if the line does not say.
     pub kind: &'a [u8],
-    /// Of the file system, with commas.
+    /// The options of the file system, with commas.
     pub options: &'a [u8],
 }
 
-/// All lines of the table that are some, in its order: what is mounted later lies over what was there before.
+/// The lines of the table that can be read, in its order: a later mount lies over earlier ones.
 pub fn mounts(table: &[u8]) -> impl Iterator<Item = Mount<'_>> {
     table.split(|byte| *byte == b'\n').filter_map(mount)
 }

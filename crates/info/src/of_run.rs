@@ -1,19 +1,19 @@
 //! The attributes that a run itself gives its nodes: what its hub keeps there, how far away a node is, and what of the
 //! run's files is in its memory.
 //!
-//! But for the last, they are set when they change, not sampled, so no value is older than what has been started. Who
-//! keeps the books is not known here.
+//! But for the last, they are set when they change, not sampled, so no value is older than what has been started. This
+//! module does not know what sets them.
 
 use crate::registry::{Attribute, AttributeId, Threshold};
 use crate::table::Table;
 use crate::value::Kind;
 
-/// Who sets them.
+/// The provider that sets them.
 pub const PROVIDER: &str = crate::words::RUN;
 
-/// Slots of the node: as the first line of [`ATTRIBUTES`] says, and so on.
+/// Slots of the node. The texts of [`ATTRIBUTES`] explain this and the others.
 pub const CORES: &str = "run_cores";
-/// Tasks that run.
+/// Number of tasks that run.
 pub const RUNNING: &str = "run_running";
 /// Cores that they keep.
 pub const CORES_RESERVED: &str = "run_cores_reserved";
@@ -21,15 +21,15 @@ pub const CORES_RESERVED: &str = "run_cores_reserved";
 pub const MEMORY_RESERVED: &str = "run_memory_reserved";
 /// How far its clock is ahead of the hub's.
 pub const CLOCK_OFFSET: &str = "clock_offset";
-/// By how much that may be wrong.
+/// Maximum error of that.
 pub const CLOCK_BOUND: &str = "clock_bound";
-/// From the hub to the agent and back.
+/// Round trip from the hub to the agent.
 pub const ROUND_TRIP: &str = "round_trip";
 
 /// How much of the files that tasks there have used last is in its memory.
 pub const PAGE_CACHE: &str = "run_page_cache";
 
-/// Name, unit.
+/// Name and unit of each.
 pub const ATTRIBUTES: [(&str, &str); 8] = [
     (CORES, ""),
     (RUNNING, ""),
@@ -41,8 +41,8 @@ pub const ATTRIBUTES: [(&str, &str); 8] = [
     (PAGE_CACHE, "B"),
 ];
 
-/// Those that whoever lists nodes of live runs has from what hubs say of them: tasks that were done, when the node
-/// ends, its host group and leader, and why it takes no tasks. No table of a hub has them.
+/// Attributes that a list of the nodes of live runs takes from what hubs say of them: number of tasks done, when the
+/// node ends, its host group and leader, and why it takes no tasks. No table of a hub has them.
 pub fn told() -> [Attribute; 5] {
     [
         ("run_done", "", Kind::Number),

@@ -1,5 +1,4 @@
-//! Questions about a table: which nodes, which columns, in which order. It knows no way in which
-//! they come or are answered.
+//! Questions about a table: which nodes, which columns, in which order. It does not know how they come or are answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,47 +39,47 @@ pub fn names_of(only: &str) -> Vec<String> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{clause}: {error}")]
 pub struct QuestionError {
-    /// `where`, `fields`, `sort`, `group_by` or `only`.
+    /// The part of the question: `where`, `fields`, `sort`, `group_by` or `only`.
     pub clause: &'static str,
-    /// What, and where.
+    /// What is wrong, and where.
     pub error: ExpressionError,
 }
 
 /// A question that makes sense.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// `None`: all attributes that a node has.
+    /// The columns. `None`: all attributes that a node has.
     columns: Option<Vec<Expression>>,
     condition: Option<Expression>,
     sort: Vec<(Expression, bool)>,
     group_by: Option<Expression>,
     limit: usize,
     since: Option<u64>,
-    /// Empty: all.
+    /// The providers; empty: all.
     only: Vec<String>,
 }
 
-/// What is told of a value.
+/// A value of the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered {
-    /// Of which column.
+    /// The name of its column.
     pub name: Arc<str>,
-    /// May be empty.
+    /// The unit; may be empty.
     pub unit: Arc<str>,
-    /// What it is.
+    /// The value.
     pub value: Value,
-    /// When the oldest sample was taken that it rests on.
+    /// When the oldest sample that it rests on was taken.
     pub sampled: Option<Time>,
 }
 
 /// A node, or a group of nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRow {
-    /// `None`: a group.
+    /// The node; `None` for a group.
     pub node: Option<(Arc<str>, State)>,
-    /// Of which the node is part.
+    /// The run that the node is part of.
     pub run: Option<Arc<str>>,
-    /// In the order of the columns.
+    /// Values in the order of the columns.
     pub values: Vec<Answered>,
 }
 
@@ -89,7 +88,7 @@ pub struct AnswerRow {
 pub struct Answer {
     /// The newest change of the table.
     pub change: u64,
-    /// When it was asked.
+    /// When the question was asked.
     pub now: Time,
     /// Names of the columns; `None`: each row has its own.
     pub columns: Option<Vec<(Arc<str>, Kind)>>,
@@ -97,29 +96,29 @@ pub struct Answer {
     pub is_grouped: bool,
     /// Nodes or groups.
     pub rows: Vec<AnswerRow>,
-    /// Of an answer to what has changed: nodes that have changed, or were in the answer before, and are not in it now.
+    /// In an answer to what has changed: nodes that have changed, or were in the answer before, and are not in it now.
     pub left: Vec<Arc<str>>,
-    /// Of an answer to what has changed: nodes that the table had and has no more, whoever asks.
+    /// In an answer to what has changed: nodes that the table had and has no more, for any question.
     pub gone: Vec<Arc<str>>,
-    /// Of an answer to what has changed since a change that is none of this table: it is everything, and what whoever
-    /// asks knows is void.
+    /// The answer is complete, although the question was for changes: the change that it named is none of this table,
+    /// and what the asker knows is void.
     pub is_anew: bool,
-    /// Of groups, told to who follows them: they are as they were told last.
+    /// The groups are as they were in the last answer, for an asker that follows them.
     pub is_old: bool,
 }
 
 impl Answer {
-    /// Whether nothing is told.
+    /// Whether the answer says nothing.
     pub fn is_empty(&self) -> bool {
         let has_rows = if self.is_grouped { !self.is_old } else { !self.rows.is_empty() };
         !has_rows && self.left.is_empty() && self.gone.is_empty()
     }
 }
 
-/// What somebody was told who is told of changes ([`Query::answer_next`]).
+/// What an asker knows that follows changes ([`Query::answer_next`]).
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// The newest change that was known. `None`: nothing was told.
+    /// The newest change that it knows. `None`: it has had no answer.
     since: Option<u64>,
     /// The nodes of the answer.
     nodes: BTreeSet<NodeId>,
@@ -131,7 +130,7 @@ fn of(clause: &'static str) -> impl Fn(ExpressionError) -> QuestionError + Copy 
     move |error| QuestionError { clause, error }
 }
 
-/// The parts of a list, each made something of; errors have their place in the list.
+/// Makes something of each part of a list; errors have their place in the list.
 fn each<T>(
     clause: &'static str,
     list: &str,
@@ -143,7 +142,7 @@ fn each<T>(
 }
 
 impl Query {
-    /// A question understood with the attributes that there are.
+    /// Understands a question with the attributes known so far.
     pub fn new(question: &Question, registry: &Registry) -> Result<Self, QuestionError> {
         let is_grouped = question.group_by.is_some();
         let column = |part: &str| {
@@ -203,12 +202,12 @@ impl Query {
         Some(names)
     }
 
-    /// The providers whose values alone it is to have; none: all.
+    /// The providers whose values alone the answer has; empty: all.
     pub fn only(&self) -> &[String] {
         &self.only
     }
 
-    /// The attributes that it needs, whatever for. `None`: all, or all of some providers.
+    /// The attributes that it needs, for whatever. `None`: all, or all of some providers.
     pub fn needed(&self) -> Option<Vec<AttributeId>> {
         let columns = self.columns.as_ref().filter(|_| self.only.is_empty())?.iter();
         let sorts = self.sort.iter().map(|(expression, _)| expression);
@@ -216,7 +215,7 @@ impl Query {
         Some(all.flat_map(Expression::attributes).copied().collect())
     }
 
-    /// Whether it names what nothing has so far, and providers of one's own may tell.
+    /// Whether it names what nothing has so far, and external providers may give it.
     pub fn awaits_providers(&self) -> bool {
         let sorts = self.sort.iter().map(|(expression, _)| expression);
         let all = self.columns.iter().flatten().chain(&self.condition);
@@ -224,7 +223,7 @@ impl Query {
         names.any(|name| catalogue::of(name).is_none() || catalogue::is_fault(name))
     }
 
-    /// The attributes that it rests on, of those of a node. `None`: all.
+    /// The attributes that it rests on, among those of a node. `None`: all.
     pub fn attributes(&self) -> Option<Vec<AttributeId>> {
         let columns = self.columns.as_ref()?.iter();
         let all = columns.chain(&self.condition);
@@ -253,11 +252,11 @@ impl Query {
         rows
     }
 
-    /// What the table says now.
+    /// Answers from the table as it is now.
     pub fn answer(&self, table: &Table, now: Time) -> Answer {
         let rows = self.rows(table, now);
         let since = self.since.filter(|since| table.has_change(*since));
-        // Who asks knows no node that may have come into the answer since.
+        // The asker knows no node that may have come into the answer since.
         let known =
             |node| since.filter(|since| !self.may_have_come(&Row { table, node, now }, *since));
         let mut answer = self.made(table, now, rows.iter(), &known);
@@ -278,8 +277,8 @@ impl Query {
         self.limit < usize::MAX || self.condition.as_ref().is_some_and(is_fresh)
     }
 
-    /// What has changed for somebody: a node that comes into the answer is told whole, and one that leaves it by name.
-    /// Of groups all is told when some value of them has changed.
+    /// What has changed for an asker: a node that comes into the answer is sent whole, and one that leaves it by name.
+    /// Groups are all sent when some value of them has changed.
     pub fn answer_next(&self, table: &Table, now: Time, followed: &mut Followed) -> Answer {
         if self.group_by.is_some() || followed.since.is_none() && self.since.is_some() {
             let rows = self.rows(table, now);
@@ -307,8 +306,8 @@ impl Query {
         let is_there = |id: &NodeId| is_same(*id) && table.is_there(*id);
         let left = followed.nodes.difference(&chosen).filter(|id| is_there(id));
         let left = left.map(|id| &table.get_node(*id).name);
-        // One that has come back is another node: in the answer it is told whole, and else whoever was told of the
-        // one before would keep that.
+        // A node that has come back is another node: if it is in the answer it is sent whole; otherwise the asker that
+        // knows the one before would keep that.
         let is_told = |back: Option<NodeId>| back.is_some_and(|back| chosen.contains(&back));
         let told = removed.iter().filter(|(id, ..)| followed.nodes.contains(id));
         let told = told.filter(|(_, _, back)| !is_told(*back));
@@ -319,7 +318,7 @@ impl Query {
         Answer { left, gone, ..answer }
     }
 
-    /// Of these rows what is newer than a change, which may differ by node.
+    /// The values of these rows that are newer than a change, which may differ by node.
     fn made<'a, 'b: 'a>(
         &self,
         table: &Table,
@@ -526,7 +525,7 @@ fn together(column: &Expression, rows: &[Row<'_>]) -> OfGroup {
     (value, sampled)
 }
 
-/// The oldest sample of a provider's attributes of a node; `None`: none was ever taken.
+/// When the oldest sample of a provider's attributes of a node was taken; `None` if none ever was.
 pub fn oldest(table: &Table, node: NodeId, provider: &str) -> Option<Time> {
     let of_provider = table.registry().iter().filter(|(_, it)| it.provider == provider);
     of_provider.filter_map(|(id, _)| table.sampled(node, id)).min()

@@ -1,5 +1,5 @@
-//! Providers that somebody else has started and that register by themselves: which there are, how long what they have
-//! said holds, and how much they may say. It sees bytes and times; how they come is not known here.
+//! Providers that something else has started and that register by themselves: which there are, how long their values
+//! hold, and how much they may send. It sees bytes and times; how they come is not known here.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,25 @@ use crate::format::digits;
 use crate::registry::ATTRIBUTES_MAX;
 use crate::table::{NodeId, Table};
 
-/// Maximum number of them on a node.
+/// Maximum number of registered providers of a node.
 pub const NODE_MAX: usize = 128;
-/// Maximum number of them in all.
+/// Maximum number of registered providers in all.
 pub const ALL_MAX: usize = 1024;
-/// Maximum number of attributes with theirs: the rest is for what samples.
+/// Maximum number of attributes with those of registered providers: the rest is for what samples.
 const NAMES_MAX: usize = ATTRIBUTES_MAX / 2;
-/// One that has been silent for so many times its validity is forgotten.
+/// Maximum silence of a provider, in its validities, before it is forgotten.
 const GONE_AFTER: u64 = 10;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Why something was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// There are too many of them.
+    /// There are too many providers.
     #[error(
         "as many providers have registered as may: {NODE_MAX} of a node, {ALL_MAX} in all; end one of them"
     )]
     Full,
-    /// It has said too much.
+    /// It has sent too much.
     #[error(
         "provider {0} has sent more than 128 KiB within a second; expected less, or less often"
     )]
@@ -36,23 +36,23 @@ pub enum Refused {
     /// There are too many attributes.
     #[error("provider {0} has new values, and there are {NAMES_MAX} attributes already")]
     Names(String),
-    /// It has said nothing that makes sense.
+    /// It has sent nothing that makes sense.
     #[error("{0}")]
     Rubbish(String),
 }
 
-/// What has come of what one said.
+/// The result of what a provider sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// It was not there, or had been silent for too long: what it has said before is not known.
+    /// It was not there, or had been silent for too long: its earlier values are not known.
     pub is_new: bool,
-    /// What of it was not taken, and why.
+    /// What was not taken, and why.
     pub complaints: Vec<String>,
 }
 
 struct Registered {
     heard: Time,
-    /// Without another word what it has said holds so long, ns.
+    /// Time for which its values hold without another word, ns.
     validity_ns: u64,
     /// It has been silent for longer, and its values are undefined.
     is_silent: bool,
@@ -60,14 +60,14 @@ struct Registered {
     second: (Time, usize),
 }
 
-/// See the file's head.
+/// The registered providers of all nodes, and how long their values hold.
 #[derive(Default)]
 pub struct Registrations {
     all: BTreeMap<(NodeId, String), Registered>,
 }
 
 impl Registrations {
-    /// Takes what a provider says of a node, as one would print it; nothing says that it is there.
+    /// Takes what a provider sends about a node, as one would print it; an empty text says that it is there.
     pub fn take(
         &mut self,
         table: &mut Table,
@@ -106,7 +106,7 @@ impl Registrations {
         }
     }
 
-    /// A provider ends: what it has said is not known any more. False: there is none.
+    /// Ends a provider: its values are not known any more. False if there is none.
     pub fn end(&mut self, table: &mut Table, (node, name): (NodeId, &str), now: Time) -> bool {
         let is_there = self.all.remove(&(node, name.to_owned())).is_some();
         if is_there {
@@ -115,7 +115,7 @@ impl Registrations {
         is_there
     }
 
-    /// Somebody else provides by this name from now on.
+    /// Ends all providers of a name, which something else provides from now on.
     pub fn end_all_of(&mut self, table: &mut Table, name: &str, now: Time) {
         let of_name = self.all.keys().filter(|(_, it)| it == name);
         let nodes: Vec<NodeId> = of_name.map(|(node, _)| *node).collect();
@@ -124,7 +124,7 @@ impl Registrations {
         }
     }
 
-    /// What those said that have been silent for too long is not known any more; in the end they are forgotten.
+    /// Makes values undefined whose providers have been silent for too long; in the end these are forgotten.
     pub fn note_silence(&mut self, table: &mut Table, now: Time) {
         let mut gone = Vec::new();
         for ((node, name), known) in &mut self.all {

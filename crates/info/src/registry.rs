@@ -1,7 +1,7 @@
 //! Which attributes there are, by number and by name. A number stays that of its name; kind and unit may change when
 //! no node has a value (`Table` knows).
 //!
-//! It knows what the built-in ones are (`catalogue`), and takes others from whoever provides them.
+//! It knows the built-in ones (`catalogue`), and takes others from any provider.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl AttributeId {
     }
 }
 
-/// By how much a number must move to be told to others: `max(absolute, relative × |last|)`.
+/// By how much a number must move to be worth telling: `max(absolute, relative × |last|)`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Threshold {
     /// In the attribute's unit; not negative.
@@ -36,7 +36,7 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// Whether `now` is to be told to who knows `last`.
+    /// Whether `now` is worth telling to a receiver that knows `last`.
     pub fn is_passed(self, last: f64, now: f64) -> bool {
         let step = self.absolute.max(self.relative * last.abs());
         (now - last).abs() > step
@@ -50,47 +50,47 @@ pub struct Attribute {
     pub name: String,
     /// `B`, `%`, ...; may be empty.
     pub unit: String,
-    /// Of its values.
+    /// The kind of its values.
     pub kind: Kind,
-    /// What is worth telling.
+    /// By how much a value must move to be worth telling.
     pub threshold: Threshold,
-    /// Who sets it.
+    /// The provider that sets it.
     pub provider: String,
 }
 
 /// Why an attribute cannot be defined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Its name is none.
+    /// Its name is not one of an attribute.
     #[error(
         "{0:?} is no name of an attribute; expected a-z, then a-z, 0-9 and _, at most 255 bytes"
     )]
     Name(String),
-    /// Too long, or with control characters.
+    /// Its unit is too long, or has control characters.
     #[error("the unit {0:?} has more than 15 bytes, or characters that are not printed")]
     Unit(String),
-    /// It is there and different.
+    /// It exists and is different.
     #[error("{name} was {was}, is {is}")]
     Changed {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Kind and unit.
+        /// The kind and unit that it has.
         was: String,
-        /// Likewise.
+        /// The kind and unit that were to be.
         is: String,
     },
     /// It is set by another provider.
     #[error("{name} is set by the provider {owner}")]
     Owned {
-        /// Which.
+        /// Its name.
         name: String,
-        /// By whom.
+        /// The provider.
         owner: String,
     },
-    /// It means something in expressions already.
+    /// Its name means something in expressions already.
     #[error("{0} is a word of expressions: give it another name")]
     Reserved(String),
-    /// There are too many.
+    /// There are too many attributes.
     #[error("there are {ATTRIBUTES_MAX} attributes already")]
     TooMany,
 }
@@ -100,12 +100,12 @@ pub enum Refusal {
 pub struct Registry {
     attributes: Vec<Attribute>,
     by_name: BTreeMap<String, AttributeId>,
-    /// How many have become something else.
+    /// Number of attributes that have become something else.
     changed: u64,
 }
 
 impl Registry {
-    /// One with the built-in attributes that are no families.
+    /// Makes a registry with the built-in attributes that are no families.
     pub fn new() -> Self {
         let mut registry = Self::default();
         for built_in in catalogue::BUILT_IN.iter().filter(|built_in| !built_in.is_family) {
@@ -116,7 +116,7 @@ impl Registry {
         registry
     }
 
-    /// The number of an attribute, which may be there already.
+    /// Defines an attribute, which may exist already. Returns its number.
     pub fn define(&mut self, attribute: Attribute) -> Result<AttributeId, Refusal> {
         if let Some(&id) = self.by_name.get(&attribute.name) {
             let known = self.get(id);
@@ -153,7 +153,7 @@ impl Registry {
         Ok(id)
     }
 
-    /// An attribute has this kind and unit from now on.
+    /// Gives an attribute this kind and unit from now on.
     pub(crate) fn exchange(&mut self, id: AttributeId, attribute: Attribute) {
         let known = &mut self.attributes[id.index()];
         known.kind = attribute.kind;
@@ -162,8 +162,8 @@ impl Registry {
         self.changed += 1;
     }
 
-    /// How many attributes have become something else: what was understood with another number of them may mean
-    /// nothing now.
+    /// Number of attributes that have become something else. An expression that was understood with another number of
+    /// them may mean nothing now.
     pub fn changed(&self) -> u64 {
         self.changed
     }
@@ -173,7 +173,7 @@ impl Registry {
         &self.attributes[id.index()]
     }
 
-    /// By its name.
+    /// The number of the attribute of this name.
     pub fn find(&self, name: &str) -> Option<AttributeId> {
         self.by_name.get(name).copied()
     }
@@ -183,12 +183,12 @@ impl Registry {
         self.by_name.values().copied()
     }
 
-    /// All, by number.
+    /// All attributes, by number.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (AttributeId, &Attribute)> {
         self.attributes.iter().enumerate().map(|(index, it)| (AttributeId(index as u16), it))
     }
 
-    /// How many there are.
+    /// Number of attributes.
     pub fn len(&self) -> usize {
         self.attributes.len()
     }
@@ -199,8 +199,8 @@ impl Registry {
     }
 }
 
-/// Who alone may set what is called so, also when nobody has set it yet: instances of built-in families, what runs say
-/// of their nodes, and what is wrong with a provider. `None`: it is free.
+/// The only provider that may set a name, also before it has: instances of built-in families, what runs say of their
+/// nodes, and what is wrong with a provider. `None`: any may.
 fn owner(name: &str) -> Option<String> {
     if catalogue::is_fault(name) {
         return split_instance(name).map(|(_, provider)| provider);
@@ -252,7 +252,7 @@ pub fn instance_name(family: &str, instance: &str) -> String {
     name
 }
 
-/// And back. `None`: it has no instance.
+/// The reverse. `None` if it has no instance.
 pub fn split_instance(name: &str) -> Option<(&str, String)> {
     let (family, rest) = name.split_once("('")?;
     let quoted = rest.strip_suffix("')")?;

@@ -1,7 +1,7 @@
 //! The newest value of every attribute of every node, in columns, each with the time of its sample
 //! and the change that set it.
 //!
-//! It knows nothing of where values come from; whoever sets them says when they were sampled, by the reader's clock.
+//! It does not know where values come from; the caller says when they were sampled, by the reader's clock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -17,10 +17,10 @@ use crate::value::{Kind, TEXT_BYTES_MAX, Value, Why};
 /// The end of the reason why a value is undefined that is another kind or unit on other nodes.
 pub(crate) const ELSEWHERE: &str = " on other nodes";
 
-/// Maximum number of removed nodes whose names are known; those that were removed first are forgotten.
+/// Maximum number of removed nodes whose names are kept; the earliest are forgotten.
 const GONE_MAX: usize = 1 << 16;
 
-/// The number of a node within its table. That of a node that was removed is given to another one.
+/// The number of a node within its table. The number of a removed node goes to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
@@ -30,21 +30,21 @@ impl NodeId {
     }
 }
 
-/// What is known of a node as a whole.
+/// The state of a node as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// It is heard of.
     Up,
     /// It has been silent for 3 periods.
     Suspected,
-    /// Whoever told of it is gone.
+    /// The source of its values is gone.
     Down,
-    /// As a run has it: `starting`, `set_aside`, ...
+    /// Its state in a run: `starting`, `set_aside`, ...
     OfRun(Arc<str>),
 }
 
 impl State {
-    /// Its word.
+    /// The word of the state.
     pub fn word(&self) -> &str {
         match self {
             Self::Up => "up",
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// That of a word.
+    /// The state of this word.
     pub fn of(word: &str) -> Self {
         match word {
             "up" => Self::Up,
@@ -74,11 +74,11 @@ impl fmt::Display for State {
 /// A node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Unique within its run; empty run: of no run.
+    /// Its name, unique within its run, or among the nodes of no run.
     pub name: Arc<str>,
     /// The run that it is part of.
     pub run: Option<Arc<str>>,
-    /// As a whole.
+    /// Its state as a whole.
     pub state: State,
     /// The change that set the state.
     pub change: u64,
@@ -101,7 +101,7 @@ struct Gone {
 /// A value with all that is known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// What it is.
+    /// The value.
     pub value: Value,
     /// When it was sampled.
     pub sampled: Time,
@@ -122,7 +122,7 @@ struct Column {
     values: Values,
     is_built_in: bool,
     sampled: Vec<Time>,
-    /// 0: never set.
+    /// The change that set each value; 0: never set.
     changes: Vec<u64>,
     /// Why values that were set are not defined.
     reasons: BTreeMap<u32, Why>,
@@ -186,7 +186,7 @@ impl Column {
         }
     }
 
-    /// Nobody has ever said anything of it.
+    /// Forgets all that was set.
     fn clear(&mut self, node: NodeId) {
         let index = node.index();
         if index < self.changes.len() {
@@ -206,30 +206,30 @@ impl Column {
     }
 }
 
-/// All that is known.
+/// All values of all nodes.
 #[derive(Debug, Clone)]
 pub struct Table {
     registry: Registry,
-    /// By attribute.
+    /// The columns, by attribute.
     columns: Vec<Column>,
     nodes: Vec<Node>,
-    /// Of each node, bytes: of all texts but the built-in ones, and of those, which have a bound of their own. So what
-    /// is left for others is the same on every machine.
+    /// Bytes of texts of each node: of all but the built-in ones, and of those, which have a bound of their own. So the
+    /// room for others is the same on every machine.
     texts: Vec<[usize; 2]>,
-    /// Of each node: the newest change of its state or of a value.
+    /// For each node the newest change of its state or of a value.
     touched: Vec<u64>,
-    /// Of each node: the newest change of more than a value: of its state, of which attributes it has, and of which
-    /// are defined.
+    /// For each node the newest change of more than a value: of its state, of which attributes it has, and of which are
+    /// defined.
     reshaped: Vec<u64>,
     by_name: BTreeMap<(Option<Arc<str>>, Arc<str>), NodeId>,
-    /// Rows of nodes that were removed, for others.
+    /// Rows of removed nodes, for others.
     free: BTreeSet<NodeId>,
-    /// The oldest first.
+    /// Removed nodes, the earliest first.
     gone: VecDeque<Gone>,
-    /// How many nodes were ever removed.
+    /// Number of nodes that were ever removed.
     removals: u64,
     change: u64,
-    /// The number in front of that of the first change.
+    /// The number before that of the first change.
     begun: u64,
 }
 
@@ -240,12 +240,12 @@ impl Default for Table {
 }
 
 impl Table {
-    /// One without nodes, with the built-in attributes.
+    /// Makes a table without nodes, with the built-in attributes.
     pub fn new() -> Self {
         Self::with(Registry::new())
     }
 
-    /// One without nodes.
+    /// Makes a table without nodes.
     pub fn with(registry: Registry) -> Self {
         let columns = registry.iter().map(|(_, attribute)| Column::new(attribute)).collect();
         Self {
@@ -264,8 +264,8 @@ impl Table {
         }
     }
 
-    /// One without nodes whose changes are numbered from here on: those of one that was there before, and had a lower
-    /// number, are told from its own.
+    /// Makes a table without nodes whose changes are numbered from here on, so that they differ from the lower numbers
+    /// of an earlier table.
     pub fn numbered_from(change: u64) -> Self {
         Self { change, begun: change, ..Self::new() }
     }
@@ -275,17 +275,17 @@ impl Table {
         (self.begun..=self.change).contains(&change)
     }
 
-    /// Which attributes there are.
+    /// The attributes.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// The number of an attribute, which may be there already.
+    /// Defines an attribute, which may exist already. Returns its number.
     pub fn define(&mut self, attribute: Attribute) -> Result<AttributeId, Refusal> {
         self.define_for(attribute, &[])
     }
 
-    /// The same of an attribute that these nodes will say anew: what they have said before binds nobody.
+    /// The same for an attribute that these nodes will set anew: their earlier values bind no other node.
     fn define_for(
         &mut self,
         attribute: Attribute,
@@ -322,7 +322,7 @@ impl Table {
         !column.is_built_in && column.changes.iter().enumerate().all(is_free)
     }
 
-    /// An attribute becomes something else; values that there are, are undefined.
+    /// Makes another attribute of one; its values become undefined.
     fn exchange(&mut self, id: AttributeId, attribute: Attribute) {
         let was = described(self.registry.get(id));
         let new = Column::new(&attribute);
@@ -345,8 +345,8 @@ impl Table {
         }
     }
 
-    /// The number of an attribute that comes from elsewhere, of these nodes. What is there already is kept, whoever
-    /// provides it; another kind or unit is refused, with the reason, as long as others have said something else.
+    /// The number of an attribute that comes from elsewhere, of these nodes. An existing one stays, whatever provides
+    /// it; another kind or unit is refused, with the reason, as long as other nodes have values of it.
     pub fn find_or_define(
         &mut self,
         attribute: Attribute,
@@ -391,8 +391,8 @@ impl Table {
         node
     }
 
-    /// Forgets a node and all its values; its number is given to the next one that comes. Whoever keeps the number
-    /// drops it first.
+    /// Forgets a node and all its values; its number goes to the next one that comes. Callers that keep the number must
+    /// drop it first.
     pub fn remove(&mut self, node: NodeId) {
         assert!(!self.free.contains(&node), "a node is removed once");
         self.change += 1;
@@ -410,7 +410,7 @@ impl Table {
         }
     }
 
-    /// How many nodes were ever removed.
+    /// Number of nodes that were ever removed.
     pub fn removals(&self) -> u64 {
         self.removals
     }
@@ -432,17 +432,17 @@ impl Table {
         newer.filter(move |it| it.born <= change).map(move |it| (it.node, &it.name, back(it)))
     }
 
-    /// By its name and the run that it is part of.
+    /// The node of this name and run.
     pub fn find_of_run(&self, run: Option<&Arc<str>>, name: &Arc<str>) -> Option<NodeId> {
         self.by_name.get(&(run.cloned(), Arc::clone(name))).copied()
     }
 
-    /// By its name: one of no run, else of several runs' the first.
+    /// The node of this name: one of no run, else the first of several runs' nodes.
     pub fn find_node(&self, name: &str) -> Option<NodeId> {
         if let Some(node) = self.by_name.get(&(None, Arc::from(name))) {
             return Some(*node);
         }
-        // Those of no run stand first. A service has no others, and is told of new names by the thousand.
+        // Nodes of no run stand first. A service has no others, and gets new names by the thousand.
         let has_runs = self.by_name.last_key_value().is_some_and(|((run, _), _)| run.is_some());
         if !has_runs {
             return None;
@@ -467,7 +467,7 @@ impl Table {
         self.len() == 0
     }
 
-    /// Every number of a node is smaller.
+    /// A number above those of all nodes.
     pub(crate) fn rows(&self) -> usize {
         self.nodes.len()
     }
@@ -487,7 +487,7 @@ impl Table {
         self.change
     }
 
-    /// Says how a node is.
+    /// Sets the state of a node.
     pub fn set_state(&mut self, node: NodeId, state: State) {
         let known = &mut self.nodes[node.index()];
         if known.state != state {
@@ -514,8 +514,8 @@ impl Table {
         &self.columns[attribute.index()].changes
     }
 
-    /// Notes a sample. An older one than is known, and a value of another kind, has no effect but
-    /// for the reason of the latter.
+    /// Notes a sample. A sample older than the known one has no effect; nor has a value of another kind, but for the
+    /// reason.
     pub fn set(&mut self, node: NodeId, attribute: AttributeId, value: Value, sampled: Time) {
         let kind = self.registry.get(attribute).kind;
         let value = match value.kind() {
@@ -531,7 +531,7 @@ impl Table {
         let texts = &mut self.texts[index][usize::from(column.is_built_in)];
         let others = *texts - column.text_bytes(node);
         let value = match value {
-            // A zero has no sign: the two are equal, and would be told apart in frames and texts.
+            // A zero has no sign: the two are equal, but would differ in frames and texts.
             Value::Number(number) => Value::Number(number + 0.0),
             Value::Text(text) if others + text.len() > TEXT_BYTES_MAX => {
                 Value::undefined("the texts of the node have more than 64 KiB")
@@ -594,8 +594,8 @@ impl Table {
         }
     }
 
-    /// What `look` sees when these numbers of a node are others, such as those that are left when
-    /// claims are subtracted. Nothing of it stays; numbers that are not defined stay so.
+    /// Calls `look` on the table as if these numbers of a node were others, such as those that are left when claims are
+    /// subtracted. Nothing of it stays; numbers that are not defined stay so.
     pub fn supposing<T>(
         &mut self,
         node: NodeId,
@@ -619,7 +619,7 @@ impl Table {
         seen
     }
 
-    /// What is known of an attribute of a node. `None`: nobody has ever said anything.
+    /// What is known of an attribute of a node. `None` if it was never set.
     pub fn cell(&self, node: NodeId, attribute: AttributeId) -> Option<Cell> {
         let column = &self.columns[attribute.index()];
         let change = *column.changes.get(node.index()).filter(|change| **change != 0)?;
@@ -647,14 +647,14 @@ impl Table {
         &self.columns[attribute.index()].sampled
     }
 
-    /// When a value was sampled last. `None`: never.
+    /// When a value was sampled last. `None` if it never was.
     pub fn sampled(&self, node: NodeId, attribute: AttributeId) -> Option<Time> {
         let column = &self.columns[attribute.index()];
         column.changes.get(node.index()).filter(|change| **change != 0)?;
         Some(column.sampled[node.index()])
     }
 
-    /// Whether a value is there and defined.
+    /// Whether a value is set and defined.
     pub fn has(&self, node: NodeId, attribute: AttributeId) -> bool {
         match &self.columns[attribute.index()].values {
             Values::Numbers(numbers) => {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Maximum of all texts of a node together, bytes (the largest entry of the 2005 paper's experiment).
+/// Maximum bytes of all texts of a node together (the largest entry of the 2005 paper's experiment).
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// What an attribute's values are; never changes.
@@ -29,12 +29,12 @@ impl fmt::Display for Kind {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Why {
     text: Arc<str>,
-    /// Nobody will say a value of that kind again, so that the attribute may become something else.
+    /// No value of that kind will come again, so that the attribute may become something else.
     is_free: bool,
 }
 
 impl Why {
-    /// In words.
+    /// The reason in words.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
@@ -97,7 +97,7 @@ impl Value {
         Self::Undefined(Why { text: why.into(), is_free: true })
     }
 
-    /// `None`: undefined, which fits each kind.
+    /// The kind of the value. `None`: undefined, which fits each kind.
     pub fn kind(&self) -> Option<Kind> {
         match self {
             Self::Number(_) => Some(Kind::Number),

@@ -1,4 +1,4 @@
-//! Names that mean something already, so that nobody may give them to a value. It knows no attribute.
+//! Names that mean something already, so that no value may have them. It knows no attribute.
 
 /// Functions of expressions.
 pub(crate) const FUNCTIONS: [&str; 12] = [
@@ -6,11 +6,11 @@ pub(crate) const FUNCTIONS: [&str; 12] = [
 ];
 /// Other words of expressions.
 const WORDS: [&str; 8] = ["node", "run", "state", "true", "false", "and", "or", "not"];
-/// What is wrong with a provider: a family, with the provider's name as instance.
+/// The family of what is wrong with providers, with the provider's name as instance.
 pub(crate) const FAULTS: &str = "provider_error";
-/// Who sets what runs say of their nodes.
+/// The provider of what runs say of their nodes.
 pub(crate) const RUN: &str = "run";
-/// What that is.
+/// The attributes that it sets.
 pub(crate) const OF_RUN: [&str; 13] = [
     "run_cores",
     "run_running",

@@ -19,7 +19,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The greatest.
+    /// The greatest of them.
     pub fn ns(&self) -> u64 {
         self.critical_path_ns.max(self.work_ns).max(self.bytes_ns)
     }
@@ -44,7 +44,7 @@ pub fn lower_bound(
         if let Planned::Task(number) = plan.what(id) {
             let spec = &workload.tasks[number as usize];
             let ns = shortest_ns(workload, cluster, spec, seed, number);
-            // Its end has to be told, its file looked at, the start of the next told.
+            // The message of its end, the look at its file, and the message of the next start take time.
             end += ns
                 + 2 * cluster.dispatch_ns
                 + cluster.fact_ns * u64::from(!spec.outputs.is_empty());
@@ -79,7 +79,7 @@ pub(crate) fn shortest_ns(
     if spec.overlapped { read.max(compute).max(write) } else { read + compute + write }
 }
 
-/// The time for which the disks are busy at least.
+/// The minimum time for which the disks are busy.
 fn bytes_ns(workload: &Workload, cluster: &Cluster, plan: &Plan) -> u64 {
     let inputs: u128 = plan.inputs().map(|file| u128::from(workload.bytes(file))).sum();
     let outputs = workload.tasks.iter().flat_map(|task| &task.outputs);

@@ -10,9 +10,9 @@ use crate::ids::FileId;
 pub(crate) struct PageCache {
     capacity: u64,
     used: u64,
-    /// Bytes, and when it was used last.
+    /// Bytes of each file, and when it was used last.
     files: BTreeMap<FileId, (u64, u64)>,
-    /// By when they were used last.
+    /// Files by when they were used last.
     order: BTreeMap<u64, FileId>,
     uses: u64,
 }
@@ -30,7 +30,7 @@ impl PageCache {
         self.files.contains_key(&file)
     }
 
-    /// More or less memory is left for files.
+    /// Sets how much memory is left for files.
     pub(crate) fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
         self.shrink();

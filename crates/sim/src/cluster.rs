@@ -8,18 +8,18 @@ use crate::units::{GIB, MIB};
 /// Where files lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// On the node that wrote them; read from there by whoever needs them.
+    /// On the node that wrote them; other nodes read them from there.
     Gfarm,
     /// On one server.
     Nfs,
-    /// On the node that wrote them; copied by whoever needs them.
+    /// On the node that wrote them; other nodes copy them.
     Local,
 }
 
 /// How transfers share what they go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Max-min fair: what one cannot use goes to the others.
+    /// Max-min fair: what one transfer cannot use goes to the others.
     MaxMin,
     /// Each has an equal share of everything on its way; what one cannot use is lost. For clusters
     /// on which the other takes too long.
@@ -53,29 +53,30 @@ impl Default for Rates {
     }
 }
 
-/// On more nodes than this, transfers get equal shares unless max-min is asked for.
+/// Maximum number of nodes with max-min fair transfers, unless the settings ask for them. With more, transfers get
+/// equal shares.
 pub const NODES_MAX_MIN: u32 = 64;
 
 /// A cluster of equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// How many.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Of each.
+    /// Cores of each node.
     pub cores: u32,
-    /// Of each.
+    /// Memory of each node.
     pub memory_bytes: u64,
-    /// What of it is never a page cache.
+    /// Part of the memory that is never a page cache.
     pub system_bytes: u64,
     /// Where files lie.
     pub file_system: FileSystem,
-    /// Of one transfer; those of local disks are the disks' own, too.
+    /// Rates of one transfer; those of local disks are the disks' own, too.
     pub rates: Rates,
-    /// Of each node and direction, bytes/s.
+    /// Bandwidth of each node in each direction, bytes/s.
     pub link: u64,
-    /// Shared by all, bytes/s; none: non-blocking.
+    /// Bandwidth that all share, bytes/s; `None` if the switch is non-blocking.
     pub switch: Option<u64>,
-    /// None: max-min up to [`NODES_MAX_MIN`] nodes, equal beyond.
+    /// `None`: max-min up to [`NODES_MAX_MIN`] nodes, equal beyond.
     pub sharing: Option<Sharing>,
     /// Percent of a disk's speed that is left while several transfers use it.
     pub disk_percent: u64,
@@ -84,11 +85,11 @@ pub struct Cluster {
     pub duplex_disks: bool,
     /// Whether writes go to memory first.
     pub write_back: bool,
-    /// From the hub to a node, and back.
+    /// Time of a message from the hub to a node, and of one back.
     pub dispatch_ns: u64,
-    /// To look at a file.
+    /// Time of a look at a file.
     pub fact_ns: u64,
-    /// Percent of the time that tasks compute.
+    /// Time that tasks compute, in percent of the workload's.
     pub compute_percent: u64,
 }
 

@@ -15,7 +15,7 @@ use crate::simulation::{Settings, Simulation};
 use crate::units::SECOND_NS;
 use crate::workload::{Workload, WorkloadError};
 
-/// What is to be tried.
+/// The combinations to try.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// What all runs have in common; the seed is that of the first.
@@ -24,20 +24,20 @@ pub struct Experiment {
     pub nodes: Vec<u32>,
     /// Orders in queues.
     pub policies: Vec<Policy>,
-    /// With and without.
+    /// Whether with locality, without, or both.
     pub locality: Vec<bool>,
-    /// With and without.
+    /// Whether with stealing, without, or both.
     pub stealing: Vec<bool>,
-    /// Runs for each, each with a seed of its own.
+    /// Number of runs of each combination, each with a seed of its own.
     pub repeat: u32,
 }
 
 /// One combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// How many.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Order in queues.
+    /// The order in queues.
     pub policy: Policy,
     /// Whether tasks are queued where their input is.
     pub locality: bool,
@@ -48,7 +48,7 @@ pub struct Cell {
 /// Median, least and greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The one in the middle, or between the two in the middle.
+    /// The middle value, or the mean of the two in the middle.
     pub median: f64,
     /// The least.
     pub min: f64,
@@ -69,29 +69,29 @@ impl Spread {
     }
 }
 
-/// Parts of what was read that lay on the own node.
+/// Shares of what was read that lay on the node itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LocalShare {
-    /// Of all bytes.
+    /// Share of all bytes.
     pub bytes: f64,
-    /// Of all files.
+    /// Share of all files.
     pub files: f64,
-    /// Of the bytes that each program read.
+    /// Share of the bytes that each program read.
     pub by_rule: BTreeMap<String, f64>,
-    /// Of the files that each program read.
+    /// Share of the files that each program read.
     pub files_by_rule: BTreeMap<String, f64>,
 }
 
-/// What came out for one combination; figures without a spread are medians.
+/// The result of one combination; figures without a spread are medians.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellResult {
-    /// Its name.
+    /// The name of the workload.
     pub workload: String,
-    /// How many.
+    /// Number of tasks.
     pub tasks: usize,
-    /// How many.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Of each node.
+    /// Cores of each node.
     pub cores: u32,
     /// `gfarm`, `nfs`, `local`.
     pub file_system: &'static str,
@@ -101,11 +101,11 @@ pub struct CellResult {
     pub locality: bool,
     /// Whether idle nodes take from others.
     pub steal: bool,
-    /// Whether the scheduler was told times beforehand.
+    /// Whether the scheduler knew times beforehand.
     pub known_times: bool,
-    /// The first.
+    /// The first seed.
     pub seed: u64,
-    /// How many.
+    /// Number of runs.
     pub repeat: u32,
     /// From the invocation to its end.
     pub makespan_s: f64,
@@ -123,9 +123,9 @@ pub struct CellResult {
     pub cache_hit: f64,
     /// Bytes between machines.
     pub network_bytes: f64,
-    /// What no schedule can be faster than.
+    /// The lower bound of the makespan.
     pub lower_bound_s: f64,
-    /// The run with the first seed.
+    /// The outcome of the run with the first seed.
     #[serde(skip)]
     pub outcome: Outcome,
 }
@@ -231,7 +231,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / SECOND_NS as f64
 }
 
-/// As on the command line.
+/// The name on the command line.
 pub fn file_system_name(file_system: FileSystem) -> &'static str {
     match file_system {
         FileSystem::Gfarm => "gfarm",

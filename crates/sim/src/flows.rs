@@ -37,22 +37,22 @@ struct Flow {
     seen_ns: u64,
     /// Bytes/s since `seen_ns`.
     rate: u64,
-    /// None: it stands still, or is not under way.
+    /// When it ends; `None` if it stands still, or is not under way.
     finish_ns: Option<u64>,
-    /// For `settle`: the round in which it was found.
+    /// The round of `settle` in which it was found.
     round: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    /// ps a second; less than 10^12 when a fault slowed it.
+    /// Its capacity, ps a second; less than 10^12 when a fault slowed it.
     capacity: u64,
-    /// Percent of it that is left while more than one transfer is on it.
+    /// Percent of the capacity that is left while more than one transfer is on it.
     shared_percent: u64,
     flows: Vec<FlowId>,
-    /// ps of it that one byte of each takes in all.
+    /// ps of the capacity that one byte of each transfer takes in all.
     weight: u64,
-    /// For `settle`: the round in which it was found, and its position then.
+    /// The round of `settle` in which it was found, and its position then.
     round: u64,
     position: usize,
 }

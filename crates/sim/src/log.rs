@@ -17,22 +17,22 @@ pub struct Log {
 }
 
 impl Log {
-    /// Nothing is noted.
+    /// Makes a log that notes nothing.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// Lines are summed up and forgotten.
+    /// Makes a log that sums lines up and forgets them.
     pub fn summed() -> Self {
         Self { enabled: true, ..Self::default() }
     }
 
-    /// Lines are kept.
+    /// Makes a log that keeps lines.
     pub fn kept() -> Self {
         Self { enabled: true, text: Some(String::new()), ..Self::default() }
     }
 
-    /// Each line goes to `sink` when it is noted: also those before a panic.
+    /// Makes a log that hands each line to `sink` when it is noted: also those before a panic.
     pub fn told(sink: fn(&str)) -> Self {
         Self { enabled: true, sink: Some(sink), ..Self::default() }
     }

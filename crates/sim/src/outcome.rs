@@ -1,6 +1,6 @@
 //! What came out of a run: times, shares, bytes.
 //!
-//! Counts what it is told, and computes ratios of it; knows no model.
+//! Counts what the run reports, and computes ratios of it; knows no model.
 
 #![allow(clippy::cast_precision_loss, reason = "ratios for people")]
 
@@ -11,15 +11,15 @@ use crate::workload::Workload;
 /// Bytes and files that were read, by where they came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// All.
+    /// All bytes.
     pub bytes: u64,
-    /// From the own node.
+    /// Bytes from the node itself.
     pub local_bytes: u64,
-    /// From memory, whoever's.
+    /// Bytes from the memory of any node.
     pub cached_bytes: u64,
-    /// All.
+    /// All files.
     pub files: u64,
-    /// From the own node.
+    /// Files from the node itself.
     pub local_files: u64,
 }
 
@@ -44,17 +44,17 @@ impl Share {
         self.local_files += other.local_files;
     }
 
-    /// Part of the bytes that came from the own node; none when nothing was read.
+    /// Share of the bytes that came from the node itself; `None` when nothing was read.
     pub fn local(&self) -> Option<f64> {
         ratio(self.local_bytes, self.bytes)
     }
 
-    /// Part of the files.
+    /// Share of the files that came from the node itself.
     pub fn local_by_files(&self) -> Option<f64> {
         ratio(self.local_files, self.files)
     }
 
-    /// Part of the bytes that came from memory.
+    /// Share of the bytes that came from memory.
     pub fn cached(&self) -> Option<f64> {
         ratio(self.cached_bytes, self.bytes)
     }
@@ -67,11 +67,11 @@ fn ratio(part: u64, all: u64) -> Option<f64> {
 /// What a task did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskRecord {
-    /// Where.
+    /// The node on which it ran.
     pub node: u32,
-    /// On the node, ns since the invocation.
+    /// When it began on the node, ns since the invocation.
     pub started_ns: u64,
-    /// On the node, ns since the invocation.
+    /// When it ended on the node, ns since the invocation.
     pub ended_ns: u64,
     /// What it read.
     pub reads: Share,
@@ -79,7 +79,7 @@ pub struct TaskRecord {
     pub written_bytes: u64,
 }
 
-/// A run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// From the invocation to its end.
@@ -100,7 +100,7 @@ pub struct Outcome {
     pub tasks_abandoned: u64,
     /// Real time that the scheduler took, if it was measured.
     pub scheduler_ns: u64,
-    /// By the workload's number; none: it did not succeed.
+    /// By the workload's number; `None` if the task did not succeed.
     pub tasks: Vec<Option<TaskRecord>>,
 }
 
@@ -131,12 +131,12 @@ impl Outcome {
         self.tasks_failed == 0 && self.tasks_abandoned == 0
     }
 
-    /// In seconds.
+    /// The makespan in seconds.
     pub fn makespan_s(&self) -> f64 {
         self.makespan_ns as f64 / SECOND_NS as f64
     }
 
-    /// In seconds.
+    /// The accumulated time in seconds.
     pub fn accumulated_s(&self) -> f64 {
         self.accumulated_ns as f64 / SECOND_NS as f64
     }

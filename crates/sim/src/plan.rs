@@ -17,14 +17,14 @@ pub(crate) enum Planned {
     Input(FileId),
     /// A task of the workload.
     Task(u32),
-    /// What waits for all that nothing else waits for.
+    /// A task that waits for all tasks that no other waits for.
     Wanted,
 }
 
 /// A workload with numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// By the scheduler's number. The last one is `Wanted`.
+    /// What each number of the scheduler stands for. The last one is `Wanted`.
     pub(crate) planned: Vec<Planned>,
     /// Prerequisites of each.
     prerequisites: Vec<Box<[TaskId]>>,

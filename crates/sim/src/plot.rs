@@ -19,13 +19,13 @@ const LEFT: f64 = 60.0;
 const TOP: f64 = 34.0;
 const RIGHT: f64 = 180.0;
 const BOTTOM: f64 = 40.0;
-/// Points of a curve at most.
+/// Maximum number of points of a curve.
 const STEPS: u64 = 600;
 /// Distinguishable also without all colours (Okabe, Ito).
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933"];
 
-/// What a combination is called.
+/// The label of a combination.
 pub fn label(result: &CellResult) -> String {
     let locality = if result.locality { "locality" } else { "no locality" };
     let steal = if result.steal { "" } else { ", no stealing" };

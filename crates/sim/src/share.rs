@@ -1,21 +1,22 @@
 //! Max-min fair rates of transfers that share channels, by progressive filling.
 //!
-//! Knows no time and no transfer's past: who is here now, with which cap, at what cost on which channels.
+//! Knows no time and no transfer's past: only which transfers there are now, with which cap, at what cost on which
+//! channels.
 
 use crate::units::SECOND_PS;
 
-/// At most so many channels are on a transfer's way: disk, link up, switch, link down, disk.
+/// Maximum number of channels on the way of a transfer: disk, link up, switch, link down, disk.
 pub(crate) const HOPS_MAX: usize = 5;
 
 /// A transfer that wants a rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
-    /// Bytes/s at most.
+    /// Maximum rate, bytes/s.
     pub(crate) cap: u64,
     /// Position of the channel, and ps of it that a byte takes.
     pub(crate) uses: [(usize, u64); HOPS_MAX],
     pub(crate) uses_len: usize,
-    /// Bytes/s; what is asked for.
+    /// The rate that is computed, bytes/s.
     pub(crate) rate: u64,
     fixed: bool,
 }
@@ -38,7 +39,7 @@ impl Demand {
 /// A channel that transfers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Supply {
-    /// ps in a second that nobody with a fixed rate takes.
+    /// ps in a second that no transfer with a fixed rate takes.
     free: u64,
     /// ps of it that one byte of each transfer without a fixed rate takes in all.
     weight: u64,

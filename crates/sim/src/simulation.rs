@@ -1,4 +1,4 @@
-//! One run: tells the scheduler what happens and does what it says, as the hub does, in virtual time.
+//! One run: reports to the scheduler what happens and does what it says, as the hub does, in virtual time.
 //!
 //! What a task does on its node is in `attempts`. Decides nothing about order: that is the scheduler's.
 
@@ -27,7 +27,7 @@ const START_NS: u64 = 1_000 * SECOND_NS;
 /// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What it runs on.
+    /// The cluster that it runs on.
     pub cluster: Cluster,
     /// The order in queues.
     pub policy: Policy,
@@ -39,9 +39,9 @@ pub struct Settings {
     pub failure: FailurePolicy,
     /// Attempts after the first.
     pub retry: u32,
-    /// Of everything that is random.
+    /// The seed of everything that is random.
     pub seed: u64,
-    /// Whether the scheduler is told beforehand how long each task takes, as after an earlier run.
+    /// Whether the scheduler knows beforehand how long each task takes, as after an earlier run.
     pub known_times: bool,
     /// Whether the scheduler's invariants are checked after every event (slow).
     pub check: bool,
@@ -72,7 +72,7 @@ pub(crate) enum Happening {
     Computed { id: TaskId, serial: u64 },
     /// The message that a task has ended reached the hub.
     Reported { id: TaskId, serial: u64, outcome: ActionOutcome },
-    /// Somebody looked at a task's file.
+    /// The look at a task's file is over.
     FactAsked { id: TaskId },
 }
 
@@ -99,7 +99,7 @@ pub struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// Everything up to the invocation.
+    /// Makes a run and does everything up to the invocation.
     ///
     /// # Errors
     /// When the workload makes no sense.
@@ -231,7 +231,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Tells the scheduler of all tasks and of what is known of their files.
+    /// Defines all tasks for the scheduler, with what is known of their files.
     fn define(&mut self) {
         for id in self.plan.ids() {
             let planned = self.plan.what(id);

@@ -1,15 +1,15 @@
 //! Units, and the one place where they are converted.
 
-/// Bytes.
+/// Bytes of a mebibyte.
 pub const MIB: u64 = 1 << 20;
-/// Bytes.
+/// Bytes of a gibibyte.
 pub const GIB: u64 = 1 << 30;
-/// Nanoseconds.
+/// Nanoseconds of a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
-/// What a channel has of itself in a second.
+/// ps of itself that a channel has in a second.
 pub(crate) const SECOND_PS: u64 = 1_000_000_000_000;
 
-/// What a byte takes of a channel with this bandwidth (bytes/s).
+/// ps that a byte takes of a channel with this bandwidth (bytes/s).
 pub(crate) fn cost_ps(bandwidth: u64) -> u64 {
     (SECOND_PS / bandwidth.max(1)).max(1)
 }

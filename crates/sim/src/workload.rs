@@ -10,13 +10,13 @@ use crate::random::{Purpose, Random};
 /// How long a task computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compute {
-    /// Always so long, ns.
+    /// Always this long, ns.
     Fixed(u64),
-    /// Mean and deviation, ns; never under a tenth of the mean.
+    /// Drawn with this mean and deviation; never under a tenth of the mean.
     Spread {
-        /// Mean.
+        /// Mean, ns.
         mean_ns: u64,
-        /// Standard deviation.
+        /// Standard deviation, ns.
         deviation_ns: u64,
     },
     /// One of these, ns: what was measured.
@@ -55,7 +55,7 @@ pub struct TaskSpec {
     pub compute: Compute,
     /// What it reads, in order.
     pub inputs: Vec<FileId>,
-    /// What it writes, in order; not empty files may be written by one task only.
+    /// Files that it writes, in order; only empty files may be written by several tasks.
     pub outputs: Vec<FileId>,
     /// Tasks that come before it, besides those that write its inputs.
     pub after: Vec<u32>,
@@ -95,7 +95,7 @@ pub enum WorkloadError {
     /// Tasks wait for each other.
     #[error("tasks wait for each other in a circle; task {0} is one of them")]
     Cycle(u32),
-    /// Nothing to do.
+    /// There is nothing to do.
     #[error("it has no tasks")]
     Empty,
     /// A description that cannot be understood.
@@ -106,7 +106,7 @@ pub enum WorkloadError {
 /// A workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
     /// Names of programs.
     pub rules: Vec<String>,
@@ -117,7 +117,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// An empty one.
+    /// Makes an empty workflow.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -137,7 +137,7 @@ impl Workload {
         FileId::at(self.files.len() - 1)
     }
 
-    /// Adds a task; its number.
+    /// Adds a task. Returns its number.
     ///
     /// # Panics
     /// Beyond 2^32 tasks.

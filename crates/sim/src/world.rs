@@ -14,7 +14,7 @@ use crate::ids::{ChannelId, FileId, FlowId, MachineId};
 use crate::random::{Purpose, Random};
 use crate::units::cost_ps;
 
-/// Whose transfer it is.
+/// What a transfer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Read(TaskId),
@@ -57,7 +57,7 @@ struct Machine {
 #[derive(Clone, Debug)]
 struct FileState {
     bytes: u64,
-    /// Since when it is there; none: it is not.
+    /// When it was written; `None` if it does not exist.
     modified_ns: Option<u64>,
     /// Machines that hold it.
     places: Places,
@@ -128,7 +128,7 @@ impl World {
         self.files[file.index()].modified_ns
     }
 
-    /// The nodes that hold a file, as the hub is told: none, when one server holds all.
+    /// The nodes that hold a file, as the hub knows them: `Unknown` when one server holds all.
     pub(crate) fn places(&self, file: FileId) -> Places {
         match self.server() {
             Some(_) => Places::Unknown,
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Begins to read a file on a machine; none: nobody has it.
+    /// Begins to read a file on a machine; `None` if no machine has it.
     pub(crate) fn begin_read(
         &mut self,
         now: u64,

@@ -25,19 +25,18 @@ pub struct Attempt<D, C> {
     pub(super) inputs: InputGate,
     /// What its commands read is brought to its node.
     pub(super) is_staged: bool,
-    /// There is no room on its node for what its commands read.
+    /// Its node has no room for what its commands read.
     pub(super) waits_for_room: bool,
     /// Commands that wait at a gate, in order.
     pub(super) gated: Vec<C>,
     /// Commands that run.
     pub(super) commands: u32,
     pub(super) ran_command: bool,
-    /// A command of it is at its node that has not begun, as far as is known.
+    /// A command of it has been sent to its node and has not begun, as far as is known.
     pub(super) sent_ahead: bool,
-    /// A command that was the only one when it began runs, or one that was sent ahead, and its node gives the core to
-    /// another one at its end.
+    /// Its only command runs, or one that was sent ahead, and the node gives the core to another one when it ends.
     pub(super) frees_core: bool,
-    /// The node is asked not to: another command of the action waits for the answer.
+    /// The node was asked to keep the core: another command of the action waits for the answer.
     pub(super) keeps_core: bool,
     pub(super) fate: Fate,
     pub(super) state: State,
@@ -54,17 +53,17 @@ pub enum State {
     Aborting,
     /// Its action ended well; its node looks at the target.
     Inspecting,
-    /// Its action ended well; the target is on its way to where it belongs.
+    /// Its action ended well; the target is being brought to where it belongs.
     StagingOut,
-    /// Its action failed; what its commands have left behind is ended before the next attempt.
+    /// Its action failed; what its commands left behind is ended before the next attempt.
     Clearing,
-    /// Its action failed; the shell finds out whether that is the task's fault.
+    /// Its action failed; the shell finds out whether the task is to blame.
     Attributing,
     /// Its node is gone, and its action has not ended yet.
     Unwinding {
         /// The attempt that is to begin after that.
         next: Option<NextAttempt>,
-        /// There will be another attempt.
+        /// Another attempt follows.
         rerun: bool,
     },
 }
@@ -74,29 +73,30 @@ pub enum State {
 pub struct NextAttempt {
     /// From 1.
     pub number: u32,
-    /// Where.
+    /// The node on which it is to run.
     pub node: NodeId,
-    /// What is its own there.
+    /// The devices that it alone may use there.
     pub devices: Devices,
 }
 
 /// Whether an attempt has its cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lease {
-    /// It was begun early, or has passed its lease on between two commands, and needs none now. No command of it is
-    /// at its node that has not begun; nor with `Deferred` and `Wanted`.
+    /// It was begun early, or has passed its lease on between two commands, and needs none now. No command of it waits
+    /// at its node; nor with `Deferred` and `Wanted`.
     None,
-    /// Its code waits for it. There is no room for what its commands read, and it stands in line when there is: who
-    /// has the room may be waiting for these cores.
+    /// Its code waits for a lease, but its node has no room for what its commands read. It stands in line when there is
+    /// room: the attempts that have the room may be waiting for these cores.
     Deferred,
     /// It stands in line; `by_code`: its own code waits for that.
     Wanted { by_code: bool },
-    /// Its command is at its node, and begins there when a core is free; `by_code`: its code waits for that, too.
+    /// Its command is at its node, and begins there when a core is free; `by_code`: its own code waits for that, too.
     Prepared { by_code: bool },
     /// It has them.
     Held,
-    /// It has lent them to so many invocations that it waits for; what it starts meanwhile needs none. One on which a
-    /// command runs whose node would give it to another is lent when the node keeps it, or the command has ended.
+    /// It has lent them to this many invocations, and waits for those; what it starts meanwhile needs none. If the node
+    /// would give the core of its running command to another one, it lends the core when the node keeps it, or when the
+    /// command has ended.
     Lent(u32),
 }
 
@@ -106,28 +106,28 @@ pub enum InputGate {
     /// They may.
     #[default]
     Open,
-    /// The next command is to have files brought first; `before`: an earlier command had.
+    /// The shell must bring files before the next command; `before`: it did for an earlier command.
     Unstaged {
         /// An earlier command of this attempt had its files brought.
         before: bool,
     },
-    /// It is being seen to; `changed`: more has to be brought after that.
+    /// The shell brings them; `changed`: more must be brought after that.
     Pending {
         /// More files have to be brought when this is over.
         changed: bool,
     },
-    /// They never may.
+    /// They never may: the files cannot be had.
     Refused,
 }
 
-/// Whether an attempt was told to end.
+/// Why an attempt is to end, if it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     #[default]
     Own,
-    /// It was told to end.
+    /// The scheduler or the user wants it to end.
     Aborted,
-    /// It was begun early, and is to be taken as not begun: something else failed.
+    /// It was begun early and counts as not begun, because something else failed.
     GivenBack,
 }
 
@@ -137,7 +137,7 @@ impl<D, C> Attempt<D, C> {
         self.number
     }
 
-    /// Where it runs.
+    /// The node on which it runs.
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -167,19 +167,19 @@ impl<D, C> Attempt<D, C> {
         matches!(self.state, State::Acting | State::Aborting)
     }
 
-    /// Whether it was told to end.
+    /// Whether it is to end (`Fate::Aborted`).
     pub fn is_aborted(&self) -> bool {
         self.fate != Fate::Own
     }
 
-    /// Whether no more commands of it start, as it is to end. The front may still start some after
-    /// it has heard of that: code that cleans up.
+    /// Whether no more commands of it start, as it is to end. The front may still ask for some after it has learnt of
+    /// that: code that cleans up.
     pub(super) fn starts_no_more(&self) -> bool {
         self.state == State::Aborting
             || self.is_aborted() && !self.had_lease && !self.is_suspended()
     }
 
-    /// Whether it is to be taken as not begun, should it not end well.
+    /// Whether it counts as not begun, should it not end well.
     pub fn is_given_back(&self) -> bool {
         self.fate == Fate::GivenBack
     }
@@ -194,7 +194,7 @@ impl<D, C> Attempt<D, C> {
         matches!(self.lease, Lease::Lent(_))
     }
 
-    /// What its lease is when its cores are another one's.
+    /// Its lease while another attempt has its cores.
     pub(super) fn without_cores(&self) -> Lease {
         if self.sent_ahead { Lease::Prepared { by_code: false } } else { Lease::None }
     }

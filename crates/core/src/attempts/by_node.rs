@@ -1,5 +1,4 @@
-//! The leases of all nodes, and which of them have changed: with thousands of nodes nobody looks at all of them again
-//! and again.
+//! The leases of all nodes, and which of them have changed, so that no step looks at all of thousands of nodes.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -8,20 +7,20 @@ use core::ops::{Index, IndexMut};
 use super::leases::Leases;
 use crate::ids::NodeId;
 
-/// By node. Whoever is given one to change it has it looked at again.
+/// The leases of each node. A node whose leases are handed out for change is looked at again.
 #[derive(Debug, Default)]
 pub(super) struct LeasesByNode {
     all: Vec<Leases>,
-    /// Places of those that may have a lease to grant.
+    /// Nodes, by place, that may have a lease to grant.
     to_grant: BTreeSet<usize>,
-    /// Those that may have a command to prepare.
+    /// Nodes that may have a command to prepare.
     to_prepare: BTreeSet<usize>,
-    /// Those whose lookahead may be another one.
+    /// Nodes whose lookahead may have changed.
     to_tell: BTreeSet<usize>,
 }
 
 impl LeasesByNode {
-    /// A node has these from now on; it may be the next number.
+    /// Sets the leases of a node, which may be the next number.
     pub fn set(&mut self, node: NodeId, leases: Leases) {
         let place = node.0 as usize;
         while self.all.len() <= place {
@@ -30,12 +29,12 @@ impl LeasesByNode {
         self[node] = leases;
     }
 
-    /// Those of a node that has had some.
+    /// The leases of a node; `None` if it never had any.
     pub fn get(&self, node: NodeId) -> Option<&Leases> {
         self.all.get(node.0 as usize)
     }
 
-    /// All, to be changed.
+    /// All leases, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Leases> {
         for set in [&mut self.to_grant, &mut self.to_prepare, &mut self.to_tell] {
             set.extend(0..self.all.len());
@@ -43,28 +42,28 @@ impl LeasesByNode {
         self.all.iter_mut()
     }
 
-    /// A node that may have a lease to grant; it is looked at again once it has changed.
+    /// Takes a node that may have a lease to grant; it is looked at again once its leases have changed.
     pub fn next_to_grant(&mut self) -> Option<NodeId> {
         self.to_grant.pop_first().map(node_of)
     }
 
-    /// A node that may have a command to prepare; likewise.
+    /// Takes a node that may have a command to prepare; it, too, is looked at again once its leases have changed.
     pub fn next_to_prepare(&mut self) -> Option<NodeId> {
         self.to_prepare.pop_first().map(node_of)
     }
 
-    /// These may have one later, for another reason than a change of theirs.
+    /// Looks at these nodes again later, though their leases have not changed.
     pub fn prepare_later(&mut self, nodes: &[NodeId]) {
         self.to_prepare.extend(nodes.iter().map(|node| node.0 as usize));
     }
 
-    /// Nodes on which another number of actions may be begun early than before, and how many.
+    /// Takes the nodes whose lookahead has changed, each with the new number.
     pub fn take_lookahead(&mut self) -> Vec<(NodeId, u32)> {
         let mut told = Vec::new();
         for place in core::mem::take(&mut self.to_tell) {
             if let Some(actions) = self.all[place].new_lookahead() {
                 told.push((node_of(place), actions));
-                // What follows from the new number may be still another one.
+                // The new number may change the next one.
                 self.to_tell.insert(place);
                 self.to_prepare.insert(place);
             }

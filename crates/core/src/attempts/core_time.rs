@@ -1,7 +1,7 @@
 //! Whose the cores of a node are, and since when: what the run times of attempts are made of (docs/glossary.md).
 //!
-//! No moment of a core is counted twice, so the run times of all attempts together are never more
-//! than cores times time. It hands out nothing: who may have a core is for the leases to say.
+//! No moment of a core is counted twice, so the run times of all attempts together are never more than cores times
+//! time. It hands out nothing: the leases decide which task may have a core.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::ids::TaskId;
 /// From when to when, ns since 1970.
 pub type Held = (i64, i64);
 
-/// How long an attempt ran that held its cores at these times: what is called its run time everywhere.
+/// The run time of an attempt that held its cores at these times.
 pub fn total_ns(held: &[Held]) -> u64 {
     let lengths = held
         .iter()
@@ -22,12 +22,12 @@ pub fn total_ns(held: &[Held]) -> u64 {
 /// The cores of one node.
 #[derive(Debug)]
 pub(super) struct CoreTime {
-    /// Since when how many cores are free, the longest free first.
+    /// Since when how many cores have been free, those that were free longest first.
     free: Vec<(i64, u32)>,
     free_count: u32,
-    /// Who has how many, since when; none: it goes on, but its cores are still those of others.
+    /// Which task has how many cores, since when. `None`: it goes on, but other tasks still have its cores.
     taken: BTreeMap<TaskId, (u32, Option<i64>)>,
-    /// Those that go on without, in the order in which they get their cores.
+    /// Tasks that go on without cores, in the order in which they get them.
     owed: VecDeque<TaskId>,
 }
 
@@ -37,7 +37,7 @@ impl CoreTime {
         Self { free, free_count: cores, taken: BTreeMap::new(), owed: VecDeque::new() }
     }
 
-    /// An action has these cores from now on. One that takes back what it has lent has them when they are free.
+    /// Gives an action these cores from now on. One that takes back what it has lent has them when they are free.
     pub fn take(&mut self, id: TaskId, cores: u32, now_ns: i64) {
         let since_ns = (self.owed.is_empty() && self.pop(cores)).then_some(now_ns);
         if since_ns.is_none() {
@@ -46,7 +46,7 @@ impl CoreTime {
         self.taken.insert(id, (cores, since_ns));
     }
 
-    /// It needs them no more: when it had them.
+    /// Frees the cores of an action; when it had them.
     pub fn give(&mut self, id: TaskId, now_ns: i64) -> Option<Held> {
         let (cores, since_ns) = self.taken.remove(&id)?;
         let Some(since_ns) = since_ns else {

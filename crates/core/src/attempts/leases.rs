@@ -13,32 +13,33 @@ use super::core_time::{CoreTime, Held};
 use crate::ids::TaskId;
 use crate::time::Now;
 
-/// Looking ahead begins when actions take less than this on average.
+/// Maximum mean run time of actions, ns, at which the lookahead begins.
 const SHORT_NS: u64 = 10_000_000;
-/// It ends when they take more than this.
+/// Maximum mean run time of actions, ns, up to which the lookahead goes on.
 const LONG_NS: u64 = 20_000_000;
-/// It does not begin before this many actions have been seen.
+/// Minimum number of ended actions before the lookahead begins.
 const SAMPLES_MIN: u32 = 8;
-/// Actions begun early, for each core.
+/// Maximum number of actions begun early for each core of a node.
 const AHEAD_PER_CORE: u32 = 8;
-/// The most of them.
+/// Maximum number of actions begun early on one node; on a far one twice its cores, if that is more.
 const AHEAD_MAX: u32 = 64;
-/// A node is far from here on: a core that waits for a command over the line waits for longer than a start takes.
+/// Minimum round trip of a far node, ns: from here on a core waits longer for a command over the line than a start
+/// takes.
 const FAR_NS: u64 = 1_000_000;
-/// Commands go to a far node early when a core would wait for more than this part of its time.
+/// Maximum mean run time of actions on a far node, in round trips to it, at which commands begin to go there early.
 const TRIPS_IN_RUN: u64 = 20;
 
 /// The leases of one node.
 #[derive(Debug)]
 pub(super) struct Leases {
     cores: u32,
-    /// Below 0 only while a caller that took its cores back runs beside those that had them meanwhile.
+    /// Free cores. Below 0 only while a caller that took its cores back runs beside the tasks that had them meanwhile.
     cores_free: i64,
-    /// With their cores, and since when, by the monotonic clock.
+    /// Tasks with a lease, their cores, and since when, by the monotonic clock.
     held: BTreeMap<TaskId, (u32, u64)>,
-    /// Whose time on the cores it is.
+    /// The time that each action had its cores.
     time: CoreTime,
-    /// Actions that want one, with their cores, in the order in which they get it.
+    /// Actions that want a lease, with their cores, in the order in which they get it.
     waiting: VecDeque<(TaskId, u32)>,
     samples: u32,
     /// Moving average over about 8 leases.
@@ -48,20 +49,20 @@ pub(super) struct Leases {
     disabled: bool,
     /// A gang runs, or is ready to.
     held_back: bool,
-    /// So many actions may be begun early as was told last.
+    /// How many actions may be begun early, as the scheduler learnt last.
     told: u32,
-    /// How long a message takes to the node and back; 0: not known.
+    /// How long a message takes to the node and back, ns; 0: not known.
     trip_ns: u64,
     /// Commands at the node that have not begun, as far as is known.
     prepared: u32,
-    /// Those among them that were asked back, by task and attempt.
+    /// Prepared commands that the hub has asked back, by task and attempt.
     withdrawing: BTreeSet<(TaskId, u32)>,
-    /// Cores that the node has given, or is to give, to prepared commands that are not known to have begun. They
-    /// are not free.
+    /// Cores that the node has given, or is to give, to prepared commands that are not known to have begun. They are
+    /// not free.
     owed: u32,
-    /// So many of them the node was told of, and may find nothing for: what is prepared has begun on others then.
+    /// How many of these cores the hub gave: the node may find no command for them, as all have begun on others.
     released: u32,
-    /// Cores of which the node has said that they became free.
+    /// Number of cores that became free, by the reports of the node.
     freed: u64,
 }
 
@@ -88,7 +89,7 @@ impl Leases {
         }
     }
 
-    /// How long a message takes to the node and back.
+    /// Sets how long a message takes to the node and back.
     pub fn set_trip(&mut self, trip_ns: u64) {
         self.trip_ns = trip_ns;
     }
@@ -97,9 +98,9 @@ impl Leases {
         self.trip_ns
     }
 
-    /// An action is begun; whether it has a lease at once.
+    /// Begins an action; whether it has a lease at once.
     pub fn begin(&mut self, id: TaskId, cores: u32, now: Now) -> bool {
-        // One whose beginning was put off may have been meant to begin early when that was still done.
+        // An action whose start was put off may have been meant to begin early, when that was still done.
         let leased = self.ahead == 0 && i64::from(cores) <= self.cores_free;
         if leased {
             self.hold(id, cores, now);
@@ -113,7 +114,7 @@ impl Leases {
         self.time.take(id, cores, now.journal_ns());
     }
 
-    /// An action without a lease wants one; one that had one before goes first.
+    /// Puts an action without a lease in line; `again`: it had one before, and goes first.
     pub fn want(&mut self, id: TaskId, cores: u32, again: bool) {
         if again {
             self.waiting.push_front((id, cores));
@@ -127,21 +128,21 @@ impl Leases {
         self.waiting.front().is_some_and(|(_, cores)| i64::from(*cores) <= self.cores_free)
     }
 
-    /// The next action that gets one.
+    /// Gives the next action in line its lease.
     pub fn grant(&mut self, now: Now) -> Option<TaskId> {
         let (id, cores) = self.may_grant().then(|| self.waiting.pop_front()).flatten()?;
         self.hold(id, cores, now);
         Some(id)
     }
 
-    /// The last running command of an action has ended: its lease goes to one that waits. When it
-    /// had its cores, if it gives them up.
+    /// Passes the lease of an action on, whose last command has ended. When the action had its cores, if it gives them
+    /// up.
     pub fn pass_on(&mut self, id: TaskId, now: Now) -> Option<Held> {
         let is_wanted = !self.waiting.is_empty() || self.prepared > self.owed;
         if is_wanted { self.release(id, true, now) } else { None }
     }
 
-    /// Cores that go from one command to a prepared one, which is not known to have begun.
+    /// Cores that pass from one command to a prepared one that is not known to have begun.
     pub fn owed(&self) -> u32 {
         self.owed
     }
@@ -152,20 +153,21 @@ impl Leases {
     }
 
     /// Whether the node is to give the core of a command that starts now to a prepared one. Not while callers that took
-    /// theirs back use more than there are: theirs is none that could be given.
+    /// their cores back use more than the node has: such a core is none to give.
     pub fn passes_cores(&self) -> bool {
         self.prepares() && self.cores_free >= 0
     }
 
-    /// The action whose command is sent to the node next, to begin there when a core is free. None goes after a core
-    /// for which the node may find nothing: that one would not begin on it, and be taken to.
+    /// The action whose command goes to the node next, to begin there when a core is free. None goes after the hub has
+    /// given a core that the node may find no command for: the new command would be taken to begin on it, and would
+    /// not.
     pub fn next_to_prepare(&self) -> Option<TaskId> {
         let &(id, cores) = self.waiting.front()?;
         let has_room = self.prepared < self.ahead && self.cores_free <= 0 && self.released == 0;
         (self.prepares() && cores == 1 && has_room).then_some(id)
     }
 
-    /// Its command is sent; how many freed cores of the node are known.
+    /// Notes that a command is sent; how many freed cores of the node are known.
     pub fn prepare(&mut self) -> u64 {
         self.waiting.pop_front();
         self.prepared += 1;
@@ -178,19 +180,19 @@ impl Leases {
         self.prepared > self.owed.saturating_add(withdrawing) && self.cores_free > 0
     }
 
-    /// It is given to it: the node is to be told.
+    /// Gives a free core to a prepared command: the shell sends this to the node.
     pub fn release_prepared(&mut self) {
         self.owed += 1;
         self.released += 1;
         self.cores_free -= 1;
     }
 
-    /// A command is asked back; whether it was not before.
+    /// Notes that the hub asks for a command back; whether this is the first time.
     pub fn withdraw(&mut self, id: TaskId, number: u32) -> bool {
         self.withdrawing.insert((id, number))
     }
 
-    /// The node has taken it back. More cores than there are commands were given to none.
+    /// The node has given a command back. Cores in excess of the prepared commands went to none of them.
     pub fn withdrawn(&mut self, id: TaskId, number: u32) {
         self.prepared = self.prepared.saturating_sub(1);
         self.withdrawing.remove(&(id, number));
@@ -199,15 +201,15 @@ impl Leases {
         }
     }
 
-    /// A core that the node was to give is no longer among those.
+    /// Counts a core that the node was to give as given.
     fn has_given(&mut self) {
         self.owed -= 1;
         self.released = self.released.min(self.owed);
         self.cores_free += 1;
     }
 
-    /// A command that was to free its core has ended well, and the node has given the core to one that is prepared, if
-    /// there is one that no other core was given to. When its action had the core, if so.
+    /// A command that was to free its core has ended well. The node has given the core to a prepared command, if there
+    /// is one without a core; whether it did. And when the action of the ended command had the core, if it had.
     pub fn core_freed(&mut self, id: TaskId, now: Now) -> (bool, Option<Held>) {
         self.freed += 1;
         if self.prepared <= self.owed {
@@ -219,7 +221,8 @@ impl Leases {
         (true, held)
     }
 
-    /// A prepared command has begun. `holds`: its action has the core from now on; else it has ended, or has one.
+    /// A prepared command has begun. `holds`: its action has the core from now on; else the action has ended, or has
+    /// one.
     pub fn begun(&mut self, id: TaskId, number: u32, holds: bool, now: Now) {
         self.prepared = self.prepared.saturating_sub(1);
         self.withdrawing.remove(&(id, number));
@@ -232,7 +235,8 @@ impl Leases {
         }
     }
 
-    /// An action is over, or waits for an invocation (`sample` is false then). When it had the cores that it gives up.
+    /// Ends an action, or lets it wait for an invocation (`sample` is false then). When it had the cores that it gives
+    /// up.
     pub fn end(&mut self, id: TaskId, sample: bool, now: Now) -> Option<Held> {
         self.waiting.retain(|(waiting, _)| *waiting != id);
         self.release(id, sample, now)
@@ -250,9 +254,8 @@ impl Leases {
         self.time.give(id, now.journal_ns())
     }
 
-    /// An action that never had a lease is over; its code ran at this time. The part of it in which
-    /// a core was free, which counts as its own: else actions of Ruby code alone would take no
-    /// time.
+    /// Ends an action that never had a lease; its code ran at this time. Returns the part in which a core was free,
+    /// which counts as its run time: otherwise actions of Ruby code alone would take no time.
     pub fn claim(&mut self, ran: Held) -> Option<Held> {
         self.time.claim(ran)
     }
@@ -262,7 +265,7 @@ impl Leases {
         self.time.held_since_ns(id)
     }
 
-    /// The invocation that an action waited for is over: it has its cores again, whatever runs.
+    /// The invocation that an action waited for is over: the action has its cores again, whatever runs.
     pub fn take_back(&mut self, id: TaskId, cores: u32, now: Now) {
         self.hold(id, cores, now);
     }
@@ -272,7 +275,7 @@ impl Leases {
         self.held.contains_key(&id)
     }
 
-    /// Whether so many commands wait for a core that messages to the front may be delayed.
+    /// Whether enough commands wait for a core that messages to the front may be delayed.
     pub fn is_well_supplied(&self) -> bool {
         self.ahead > 0 && 2 * (self.waiting.len() + self.prepared as usize) >= self.ahead as usize
     }
@@ -282,8 +285,8 @@ impl Leases {
         self.disabled = true;
     }
 
-    /// Whether a gang runs, or is ready to: what it begins has its leases at once. The scheduler has then taken its
-    /// number back by itself.
+    /// Whether a gang runs, or is ready to: what it begins has its leases at once. The scheduler has then taken its own
+    /// number back.
     pub fn hold_lookahead(&mut self, held: bool) {
         self.held_back = held;
         if held {
@@ -291,7 +294,7 @@ impl Leases {
         }
     }
 
-    /// How many actions may be begun beyond the cores, when that has changed.
+    /// How many actions may be begun beyond the cores; `None` if that has not changed.
     pub fn new_lookahead(&mut self) -> Option<u32> {
         let is_off = self.disabled || self.held_back || self.samples < SAMPLES_MIN;
         self.ahead = if is_off { 0 } else { self.short_ahead().max(self.far_ahead()) };
@@ -302,20 +305,21 @@ impl Leases {
         Some(self.ahead)
     }
 
-    /// As actions are short.
+    /// How many may be begun early because actions are short.
     fn short_ahead(&self) -> u32 {
         let short = if self.ahead == 0 { SHORT_NS } else { LONG_NS };
         let look = self.cores > 1 && self.mean_ns < short;
         if look { self.cores.saturating_mul(AHEAD_PER_CORE).min(AHEAD_MAX) } else { 0 }
     }
 
-    /// As the node is far: while one command's end and the next one's way are under way, others are to be there.
+    /// How many may be begun early because the node is far: other actions must be there while the end of one command
+    /// and the start of the next are under way.
     fn far_ahead(&self) -> u32 {
         let trips = if self.ahead == 0 { TRIPS_IN_RUN } else { 2 * TRIPS_IN_RUN };
         if self.trip_ns < FAR_NS || self.mean_ns >= self.trip_ns.saturating_mul(trips) {
             return 0;
         }
-        // Until commands are prepared, a lease is held for the trip, too.
+        // Until the hub prepares commands, an action holds its lease during the round trip, too.
         let trip_ns = if self.ahead == 0 { self.trip_ns } else { 0 };
         let run_ns = self.mean_ns.saturating_sub(trip_ns).max(1);
         let under_way = u32::try_from(self.trip_ns.div_ceil(run_ns)).unwrap_or(u32::MAX);
@@ -435,7 +439,7 @@ mod tests {
         assert_eq!(leases.held_since_ns(TaskId(2)), None);
     }
 
-    /// A node of 2 cores to which a message takes so long and back, and how many actions may be begun early there.
+    /// A node of 2 cores with this round trip, and how many actions may be begun early there.
     fn behind_a_line(took_ns: u64, trip_ns: u64) -> (Leases, Option<u32>) {
         let mut leases = after_samples(took_ns);
         leases.set_trip(trip_ns);
@@ -578,7 +582,7 @@ mod tests {
         leases.end(TaskId(100), true, at(1_000));
         leases.withdraw(TaskId(102), 1);
         leases.release_prepared();
-        // The node has withdrawn the one, and begun the other one before it was told of that core.
+        // The node has withdrawn the one, and begun the other one before it knew of that core.
         assert!(leases.core_freed(TaskId(101), at(2_000)).0);
         leases.begun(TaskId(103), 1, true, at(2_000));
         leases.withdrawn(TaskId(102), 1);
@@ -635,7 +639,7 @@ mod tests {
         assert_eq!(leases.new_lookahead(), Some(16));
     }
 
-    /// Actions that begin early and take so long each.
+    /// Actions that begin early, each with this run time.
     fn run_early(leases: &mut Leases, took_ns: u64) {
         for number in 200..240 {
             assert!(!leases.begin(TaskId(number), 1, at(0)));

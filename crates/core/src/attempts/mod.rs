@@ -1,11 +1,11 @@
 //! The life of attempts, from their beginning to their end: one owner, one map, one function
 //! through which states change.
 //!
-//! An action is begun by the shell and runs in the front. What it asks for (commands, cores for its
-//! own code) passes the gates here: a lease on cores of its node, and inputs that are in place.
-//! What follows its end (looking at the target, bringing it home, finding out whose fault a failure
-//! is) are states, too; so is the time between the loss of a node and the end of the action in the
-//! front. The states and the ways between them are told in `docs/design/attempts.md`.
+//! An action is begun by the shell and runs in the front. What it asks for (commands, cores for its own code) passes
+//! the gates here: a lease on cores of its node, and inputs that are in place. What follows its end (looking at the
+//! target, bringing it home, finding out whose fault a failure is) are states, too; so is the time between the loss of
+//! a node and the end of the action in the front. `docs/design/attempts.md` describes the states and the ways between
+//! them.
 //!
 //! Pure: the shell says what happened, and does what the effects say, in their order.
 
@@ -36,76 +36,76 @@ use leases::Leases;
 pub enum AttemptEffect<C> {
     /// The action's own code may go on: it has its cores.
     Leased {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
     /// Start a command.
     Start {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Which.
+        /// The command.
         command: C,
         /// Its node is to give the core to a prepared command when this one has ended well.
         frees_core: bool,
     },
-    /// Send a command to its node, where it begins when a core is free; what follows is told with
-    /// [`Attempts::command_begun`] or [`Attempts::command_withdrawn`].
+    /// Send a command to its node, where it begins when a core is free. [`Attempts::command_begun`] or
+    /// [`Attempts::command_withdrawn`] reports what became of it.
     Prepare {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Which.
+        /// The command.
         command: C,
-        /// So many freed cores of the node are known.
+        /// How many freed cores of the node the hub knew of.
         freed: u64,
     },
-    /// A core is free for a prepared command: tell the node.
+    /// Give a free core to a prepared command.
     Release {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
     /// Ask for a prepared command back.
     Withdraw {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// The command that runs is not to free its core: ask its node; answer [`Attempts::core_kept`]. None comes when it
-    /// has ended.
+    /// Ask a node not to free the core of the command that runs; answer [`Attempts::core_kept`]. No answer comes once
+    /// the command has ended.
     KeepCore {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// Do not start a command: as far as the action goes, it has ended.
+    /// Do not start a command: for the action it has ended.
     Refuse {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Which.
+        /// The command.
         command: C,
-        /// Why.
+        /// Why it is not started.
         why: Refusal,
     },
     /// Bring what the next command reads; answer [`Attempts::inputs_ready`] or [`Attempts::inputs_refused`].
     StageIn {
-        /// For whose attempt.
+        /// The task.
         id: TaskId,
     },
-    /// Its commands read nothing while the action waits for an invocation: others may have the room of their inputs.
+    /// Release the room of an action's inputs: it waits for an invocation, and its commands read nothing meanwhile.
     ReleaseInputs {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
     /// Have the front abort the action. Its end is still expected.
     Abort {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// Tell the commands of an action to end; `Abort` follows when they have.
+    /// Send a signal to the commands of an action; `Abort` follows when they have ended.
     Signal {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// The node of an action is gone: have the front unwind it. Its end is still expected.
+    /// Have the front unwind an action whose node is gone. Its end is still expected.
     Unwind {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
 }
@@ -113,7 +113,7 @@ pub enum AttemptEffect<C> {
 /// Why a command is not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its action was told to end.
+    /// Its action is to end.
     Aborted,
     /// What it reads cannot be had.
     Inputs,
@@ -121,31 +121,31 @@ pub enum Refusal {
     NodeLost,
 }
 
-/// What the core's wish to end an action comes to.
+/// How far the end of an action is that the core wants ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aborting {
-    /// Its end follows.
+    /// The action runs; its end follows.
     UnderWay,
-    /// It had failed before, which is passed on now (state `Clearing` or `Attributing`): nothing is to be waited for.
+    /// The action had failed before, which is passed on now (state `Clearing` or `Attributing`). No end follows.
     Failed,
-    /// It had not begun, and never will: this was its number.
+    /// The action had not begun, and never will. The number of its attempt.
     NotBegun(u32),
 }
 
 /// All attempts of a run that have not ended, and the leases on the cores of its nodes.
 #[derive(Debug)]
 pub struct Attempts<D, C> {
-    /// By task: it has one at most.
+    /// By task, each of which has one attempt at most.
     tasks: BTreeMap<TaskId, Attempt<D, C>>,
     /// By node.
     leases: LeasesByNode,
     /// No node begins actions early: a task of this run needs more than one plain core.
     lookahead_off: bool,
-    /// The same, as long as a gang runs or is ready to.
+    /// No node begins actions early while a gang runs or is ready to.
     lookahead_held: bool,
-    /// Which task's action waits for which invocation.
+    /// The task whose action waits for an invocation.
     callers: BTreeMap<InvocationId, TaskId>,
-    /// How many attempts are being unwound.
+    /// Number of attempts that are being unwound.
     unwinding: usize,
 }
 
@@ -164,7 +164,7 @@ impl<D, C> Default for Attempts<D, C> {
 
 /// Nodes and their leases.
 impl<D, C> Attempts<D, C> {
-    /// A node has so many cores from now on; it may be the next number. None of its attempts holds any.
+    /// Sets the cores of a node, which may be the next number. None of its attempts holds any.
     pub fn set_cores(&mut self, node: NodeId, cores: u32) {
         let mut leases = Leases::new(cores);
         if self.lookahead_off {
@@ -175,19 +175,19 @@ impl<D, C> Attempts<D, C> {
         self.leases.set(node, leases);
     }
 
-    /// How long a message takes to a node and back: it decides whether commands are sent there before they may run.
+    /// Sets how long a message takes to a node and back. It decides whether commands go there before they may run.
     pub fn set_trip(&mut self, node: NodeId, trip_ns: u64) {
         self.leases_of(node).set_trip(trip_ns);
     }
 
-    /// A task of this run needs more than one plain core: nothing is begun early any more.
+    /// Ends the lookahead for the rest of the run: a task needs more than one plain core.
     pub fn disable_lookahead(&mut self) {
         self.lookahead_off = true;
         self.leases.iter_mut().for_each(Leases::disable);
     }
 
-    /// Whether a gang runs or is ready to: as long as it is so, nothing is begun early. What has been is begun all the
-    /// same, and stands in line for the cores that the gang leaves.
+    /// Whether a gang runs or is ready to: nothing is begun early meanwhile. Actions that were begun early stay begun,
+    /// and stand in line for the cores that the gang leaves.
     pub fn hold_lookahead(&mut self, held: bool) {
         if self.lookahead_held != held {
             self.lookahead_held = held;
@@ -200,12 +200,12 @@ impl<D, C> Attempts<D, C> {
         self.leases[node].owed()
     }
 
-    /// Whether so many commands wait for the cores of a node that messages to the front may be delayed.
+    /// Whether enough commands wait for the cores of a node that messages to the front may be delayed.
     pub fn is_well_supplied(&self, node: NodeId) -> bool {
         self.leases[node].is_well_supplied()
     }
 
-    /// Nodes on which another number of actions may be begun early than before, and how many.
+    /// Takes the nodes whose lookahead has changed, each with the new number.
     pub fn take_lookahead(&mut self) -> Vec<(NodeId, u32)> {
         self.leases.take_lookahead()
     }
@@ -215,7 +215,7 @@ impl<D, C> Attempts<D, C> {
     }
 }
 
-/// What there is.
+/// What the attempts are.
 impl<D, C> Attempts<D, C> {
     /// The attempt of a task, whatever it does.
     pub fn get(&self, id: TaskId) -> Option<&Attempt<D, C>> {
@@ -232,18 +232,18 @@ impl<D, C> Attempts<D, C> {
         self.get(id).filter(|attempt| attempt.is_acting())
     }
 
-    /// The same, if it is the one with this number.
+    /// The attempt of a task, if its action runs and the attempt has this number.
     pub fn acting_as(&self, id: TaskId, number: u32) -> Option<&Attempt<D, C>> {
         self.acting(id).filter(|attempt| attempt.number == number)
     }
 
-    /// All whose actions run.
+    /// All attempts whose actions run.
     pub fn all_acting(&self) -> impl Iterator<Item = (TaskId, &Attempt<D, C>)> {
         let all = self.tasks.iter().map(|(id, attempt)| (*id, attempt));
         all.filter(|(_, attempt)| attempt.is_acting())
     }
 
-    /// All.
+    /// All attempts.
     pub fn all(&self) -> impl Iterator<Item = (TaskId, &Attempt<D, C>)> {
         self.tasks.iter().map(|(id, attempt)| (*id, attempt))
     }
@@ -253,12 +253,12 @@ impl<D, C> Attempts<D, C> {
         self.get(id).is_some_and(|attempt| matches!(attempt.state, State::Unwinding { .. }))
     }
 
-    /// Whether cores of its node are an attempt's: it has a lease, or is a caller that has yet to lend them.
+    /// Whether an attempt has cores of its node: it has a lease, or is a caller that has yet to lend them.
     pub fn has_cores(&self, id: TaskId) -> bool {
         self.get(id).is_some_and(|attempt| self.leases[attempt.node].holds(id))
     }
 
-    /// Whether there is such an attempt: the front has actions that it does not know to have ended.
+    /// Whether any attempt is being unwound: the front has not ended its action yet.
     pub fn is_any_unwinding(&self) -> bool {
         self.unwinding > 0
     }
@@ -278,7 +278,7 @@ impl<D, C> Attempts<D, C> {
 
 /// Beginning and ending.
 impl<D, C> Attempts<D, C> {
-    /// An action is begun; whether it has a lease at once. `unstaged`: what its commands read is to be brought first.
+    /// Begins an action; whether it has a lease at once. `unstaged`: what its commands read must be brought first.
     pub fn begin(
         &mut self,
         id: TaskId,
@@ -334,10 +334,9 @@ impl<D, C> Attempts<D, C> {
         attempt.state = to;
     }
 
-    /// The action of an attempt has ended: it gives up its cores and stands in no line. `code`:
-    /// when its code ran, if it never wanted a lease. What it does next, the shell decides with
-    /// [`Attempts::inspect`], [`Attempts::stage_out`], [`Attempts::attribute`] or
-    /// [`Attempts::take`]. Nothing happens to one that is being unwound, or has ended.
+    /// Ends the action of an attempt: it gives up its cores and stands in no line. `code`: when its code ran, if it
+    /// never wanted a lease. The shell decides what follows, with [`Attempts::inspect`], [`Attempts::stage_out`],
+    /// [`Attempts::attribute`] or [`Attempts::take`]. Does nothing to an attempt that is being unwound or has ended.
     pub fn end_action(&mut self, id: TaskId, code: Option<Held>, now: Now) {
         let Some(attempt) = self.tasks.get_mut(&id).filter(|attempt| attempt.is_acting()) else {
             return;
@@ -349,7 +348,7 @@ impl<D, C> Attempts<D, C> {
         }
         attempt.held.extend(leases.end(id, true, now));
         if matches!(mem::replace(&mut attempt.lease, Lease::None), Lease::Lent(_)) {
-            // The ends of its invocations are nothing to the next attempt.
+            // The next attempt does not wait for the invocations of this one.
             self.callers.retain(|_, caller| *caller != id);
         }
         self.advance(id, State::Acting);
@@ -360,29 +359,29 @@ impl<D, C> Attempts<D, C> {
         self.advance(id, State::Inspecting);
     }
 
-    /// The target of an attempt is brought to where it belongs.
+    /// The target of an attempt is being brought to where it belongs.
     pub fn stage_out(&mut self, id: TaskId) {
         self.advance(id, State::StagingOut);
     }
 
-    /// What the commands of a failed attempt have left behind is ended before the next one.
+    /// What the commands of a failed attempt left behind is ended before the next one.
     pub fn clear(&mut self, id: TaskId) {
         self.advance(id, State::Clearing);
     }
 
-    /// The shell finds out what the failure of an attempt is due to.
+    /// The shell finds out the cause of an attempt's failure.
     pub fn attribute(&mut self, id: TaskId) {
         self.advance(id, State::Attributing);
     }
 
-    /// An attempt has ended; the shell notes what is to be noted of it.
+    /// Takes an attempt that has ended, for the shell to note.
     pub fn take(&mut self, id: TaskId) -> Option<Attempt<D, C>> {
         let attempt = self.tasks.remove(&id)?;
         self.unwinding -= usize::from(matches!(attempt.state, State::Unwinding { .. }));
         Some(attempt)
     }
 
-    /// The run is over: takes all, with the time that they have held their cores.
+    /// Takes all attempts when the run is over, with the time that they have held their cores.
     pub fn take_all(&mut self, now: Now) -> BTreeMap<TaskId, Attempt<D, C>> {
         self.callers.clear();
         self.unwinding = 0;
@@ -411,7 +410,7 @@ impl<D, C> Attempts<D, C> {
     pub fn want_lease(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         match attempt.state {
-            // Nothing is kept from the end of an action that nobody waits for.
+            // No end of an action that nobody waits for may be held up.
             State::Unwinding { .. } => out.push(AttemptEffect::Leased { id }),
             State::Inspecting | State::StagingOut | State::Clearing | State::Attributing => {}
             State::Acting | State::Aborting => match &mut attempt.lease {
@@ -435,8 +434,8 @@ impl<D, C> Attempts<D, C> {
         self.leases[attempt.node].want(id, attempt.cores, attempt.had_lease);
     }
 
-    /// An action wants a command started. A task without an acting attempt has none that could
-    /// wait: the command is given back.
+    /// An action wants a command started. A task without an acting attempt has none that could wait: the shell gets the
+    /// command back.
     pub fn want_command(
         &mut self,
         id: TaskId,
@@ -451,8 +450,7 @@ impl<D, C> Attempts<D, C> {
             State::Inspecting | State::StagingOut | State::Clearing | State::Attributing => {
                 return Some(command);
             }
-            // Its commands are being ended, or it was stopped before it had a core: the front asked
-            // before it heard of that.
+            // Its commands are being ended, or it was stopped before it had a core: the front asked before it knew.
             State::Acting | State::Aborting if attempt.starts_no_more() => {
                 out.push(AttemptEffect::Refuse { id, command, why: Refusal::Aborted });
             }
@@ -478,7 +476,7 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         match attempt.inputs {
             InputGate::Open => {
-                // One that runs alone.
+                // This command runs alone.
                 let passes = self.leases[attempt.node].passes_cores();
                 let frees_core = passes && attempt.commands == 0 && attempt.lease == Lease::Held;
                 attempt.frees_core = frees_core;
@@ -498,14 +496,14 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
-    /// Commands of an attempt wait until its node sees its inputs.
+    /// Lets the commands of an attempt wait until its node sees its inputs.
     pub fn await_inputs(&mut self, id: TaskId) {
         if let Some(attempt) = self.tasks.get_mut(&id) {
             attempt.inputs = InputGate::Pending { changed: false };
         }
     }
 
-    /// There is something more that the next command of an attempt is to find on its node.
+    /// The next command of an attempt is to find something more on its node.
     pub fn inputs_changed(&mut self, id: TaskId) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         match &mut attempt.inputs {
@@ -515,7 +513,7 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
-    /// What commands of an attempt read is in place.
+    /// The inputs of an attempt's commands are in place.
     pub fn inputs_ready(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.inputs = match attempt.inputs {
@@ -534,8 +532,8 @@ impl<D, C> Attempts<D, C> {
         self.release_inputs(id, out);
     }
 
-    /// There is no room yet for what commands of an attempt read. While it waits others use its
-    /// cores: those that have the room may be waiting for just these.
+    /// The node has no room yet for what commands of an attempt read. While it waits others use its cores: the attempts
+    /// that have the room may be waiting for just these.
     pub fn inputs_held_up(&mut self, id: TaskId, number: u32, now: Now) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.waits_for_room = matches!(attempt.inputs, InputGate::Pending { .. });
@@ -550,7 +548,7 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
-    /// What they read cannot be had.
+    /// The inputs of an attempt's commands cannot be had.
     pub fn inputs_refused(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.inputs = InputGate::Refused;
@@ -567,7 +565,7 @@ impl<D, C> Attempts<D, C> {
         (attempt.is_acting() && attempt.number == number).then_some(attempt)
     }
 
-    /// What has waited tries the gate of inputs, in order.
+    /// Takes commands that have waited to the gate of inputs, in order.
     fn release_gated(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         if attempt.frees_core && !attempt.gated.is_empty() {
@@ -584,7 +582,7 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
-    /// Another command of an action is to run beside the one whose node would give the core away.
+    /// Asks the node to keep the core of a command: another one of the same action is to run beside it.
     fn keep_core(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         if !mem::replace(&mut attempt.keeps_core, true) {
@@ -592,7 +590,7 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
-    /// Hands free cores to those that stand in line.
+    /// Hands free cores to the attempts that stand in line.
     pub fn grant(&mut self, now: Now, out: &mut Vec<AttemptEffect<C>>) {
         while let Some(node) = self.leases.next_to_grant() {
             if self.leases[node].may_release() {
@@ -616,10 +614,10 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
-    /// Sends commands of those that stand in line to their nodes, where they begin as soon as a core is free: those
-    /// that `may` be sent.
+    /// Sends commands of attempts that stand in line to their nodes, where they begin as soon as a core is free: the
+    /// commands that `may` be sent.
     pub fn prepare(&mut self, may: impl Fn(TaskId, &C) -> bool, out: &mut Vec<AttemptEffect<C>>) {
-        // Those whose first in line is not to go yet; it may without a change of the leases.
+        // Nodes whose first in line may not go yet: that may change without a change of the leases.
         let mut later = Vec::new();
         while let Some(node) = self.leases.next_to_prepare() {
             let Some(id) = self.leases[node].next_to_prepare() else { continue };
@@ -633,7 +631,7 @@ impl<D, C> Attempts<D, C> {
         self.leases.prepare_later(&later);
     }
 
-    /// The command of an attempt that stands in line, if it is to go to its node before it may run.
+    /// Takes the command of an attempt that stands in line, if it is to go to its node before it may run.
     fn take_prepared(&mut self, id: TaskId, may: &impl Fn(TaskId, &C) -> bool) -> Option<C> {
         let attempt = self.tasks.get_mut(&id).filter(|attempt| {
             let is_wanted = attempt.lease == Lease::Wanted { by_code: false };
@@ -662,7 +660,7 @@ impl<D, C> Attempts<D, C> {
         let attempt = self.tasks.get_mut(&id);
         let attempt = attempt.filter(|attempt| attempt.is_acting() && attempt.number == number);
         let leases = &mut self.leases[node];
-        // A caller has the core on which it runs, too, and lends it later.
+        // A caller, too, has the core on which its command runs, and lends it later.
         let holds = attempt.is_some() && !leases.holds(id);
         leases.begun(id, number, holds, now);
         let Some(attempt) = attempt else { return };
@@ -694,7 +692,7 @@ impl<D, C> Attempts<D, C> {
         self.release_gated(id, out);
     }
 
-    /// A node has given a prepared command back: it has not begun, and stands in line again. Given back here: its
+    /// A node has given a prepared command back: it has not begun, and stands in line again. Returned here if its
     /// attempt has ended.
     pub fn command_withdrawn(
         &mut self,
@@ -739,7 +737,7 @@ impl<D, C> Attempts<D, C> {
         None
     }
 
-    /// A node does not give the core of an action away when its command has ended: others of it may start.
+    /// A node keeps the core of an action when its command has ended: other commands of the action may start.
     pub fn core_kept(
         &mut self,
         id: TaskId,
@@ -754,7 +752,7 @@ impl<D, C> Attempts<D, C> {
         self.release_gated(id, out);
     }
 
-    /// Others may use the core of a caller that has kept it for a command.
+    /// Lends the core that a caller has kept for a command.
     fn lend(&mut self, id: TaskId, now: Now) {
         let Some(attempt) = self.tasks.get_mut(&id).filter(|attempt| attempt.is_suspended()) else {
             return;
@@ -762,8 +760,8 @@ impl<D, C> Attempts<D, C> {
         attempt.held.extend(self.leases[attempt.node].end(id, false, now));
     }
 
-    /// A node has freed the core of a command that has ended well, which is told next ([`Attempts::command_ended`]):
-    /// one that is prepared has it, if there is one.
+    /// A node has freed the core of a command that has ended well, as [`Attempts::command_ended`] says next. A prepared
+    /// command has the core, if there is one.
     pub fn core_freed(&mut self, node: NodeId, id: TaskId, number: u32, now: Now) {
         let (passed, held) = self.leases[node].core_freed(id, now);
         let Some(attempt) = self.attempt_mut(id, number) else { return };
@@ -773,7 +771,7 @@ impl<D, C> Attempts<D, C> {
             return;
         }
         if attempt.commands > 1 {
-            // It was sent ahead by a caller, which has its cores again: its other commands run on, whatever runs.
+            // A caller sent it ahead, and has its cores again: its other commands run on, whatever runs.
             let cores = attempt.cores;
             self.leases[node].take_back(id, cores, now);
         } else {
@@ -789,7 +787,7 @@ impl<D, C> Attempts<D, C> {
         if attempt.commands > 0 {
             let has_cores = matches!(attempt.lease, Lease::Held | Lease::Lent(_));
             if has_cores && attempt.inputs == InputGate::Open {
-                // They have waited to know whether its core would go to another one.
+                // They waited for the answer whether its core goes to another command.
                 self.release_gated(id, out);
             }
             return;
@@ -806,9 +804,9 @@ impl<D, C> Attempts<D, C> {
         } else {
             match attempt.lease {
                 Lease::None if attempt.waits_for_room => {}
-                // Its cores are another one's.
+                // Another attempt has its cores.
                 Lease::None => self.stand_in_line(id, false),
-                // What still waits for its inputs is to start on these cores.
+                // A command that still waits for its inputs is to start on these cores.
                 Lease::Held | Lease::Lent(_) => self.release_gated(id, out),
                 Lease::Deferred | Lease::Wanted { .. } | Lease::Prepared { .. } => {}
             }
@@ -823,7 +821,7 @@ impl<D, C> Attempts<D, C> {
         self.release_inputs(id, out);
     }
 
-    /// The inputs of an attempt go when its action waits for an invocation, and none of its commands runs or waits:
+    /// Releases the inputs of an attempt whose action waits for an invocation, and of which no command runs or waits:
     /// what it has invoked may be waiting for their room. They are brought anew for the next command.
     fn release_inputs(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
@@ -879,8 +877,8 @@ impl<D, C> Attempts<D, C> {
         self.release_inputs(caller, out);
     }
 
-    /// An invocation is over: the action that has waited for it has its cores again, whatever runs. One whose only
-    /// command waits at its node for a core has the one on which that begins: the others may be all in use.
+    /// An invocation is over: the action that has waited for it has its cores again, whatever runs. An action whose
+    /// only command waits at its node for a core has the core on which that begins: the others may be all in use.
     pub fn resume(&mut self, invocation: InvocationId, now: Now) {
         let Some(caller) = self.callers.remove(&invocation) else { return };
         let Some(attempt) = self.tasks.get_mut(&caller) else { return };
@@ -910,7 +908,7 @@ impl<D, C> Attempts<D, C> {
 
 /// Ending early, and losing nodes.
 impl<D, C> Attempts<D, C> {
-    /// The core wants an action to end. Its commands go first, if `signals`: else they have been told already.
+    /// Ends an action, as the core wants. `signals`: its commands get signals first; else they have got them already.
     pub fn abort(
         &mut self,
         id: TaskId,
@@ -949,8 +947,8 @@ impl<D, C> Attempts<D, C> {
         }
     }
 
-    /// Those among `of` that were begun early, and have had no core yet, are to be taken as not
-    /// begun: which they are. Each is to be aborted.
+    /// Marks the attempts among `of` that were begun early and have had no core yet as not begun. The shell must abort
+    /// each of them.
     pub fn give_back_early(&mut self, of: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
         let mut early = Vec::new();
         for (id, attempt) in &mut self.tasks {
@@ -963,7 +961,7 @@ impl<D, C> Attempts<D, C> {
         early
     }
 
-    /// A node is gone: actions that run there are unwound, and what they have not started never is.
+    /// A node is gone: its actions are unwound, and commands that they have not started never start.
     pub fn lose_node(&mut self, node: NodeId, now: Now, out: &mut Vec<AttemptEffect<C>>) {
         let is_there = |(_, attempt): &(TaskId, &Attempt<D, C>)| attempt.node == node;
         let lost: Vec<TaskId> = self.all_acting().filter(is_there).map(|(id, _)| id).collect();
@@ -980,12 +978,12 @@ impl<D, C> Attempts<D, C> {
         self.callers.retain(|_, caller| !lost.contains(caller));
     }
 
-    /// An action had failed on a node that is gone: for the core it went with the node.
+    /// Marks a failed action, whose node is gone, as lost: for the core it went with the node.
     pub fn lose_failed(&mut self, id: TaskId) {
         self.advance(id, State::Unwinding { next: None, rerun: true });
     }
 
-    /// The core wants the next attempt of a task; whether it waits until the last one is unwound.
+    /// Begins the next attempt of a task; whether it waits until the last one is unwound.
     pub fn hold_start(&mut self, id: TaskId, start: &NextAttempt) -> bool {
         let attempt = self.tasks.get_mut(&id);
         if let Some(Attempt { state: State::Unwinding { next, .. }, .. }) = attempt {
@@ -995,7 +993,7 @@ impl<D, C> Attempts<D, C> {
         false
     }
 
-    /// The core says what follows a lost attempt. One that had to wait has not begun.
+    /// The core decides what follows a lost attempt. A next attempt that had to wait has not begun.
     pub fn on_attempt_lost(&mut self, id: TaskId, number: u32, again: bool) {
         let attempt = self.tasks.get_mut(&id);
         if let Some(Attempt { state: State::Unwinding { next, rerun }, .. }) = attempt {

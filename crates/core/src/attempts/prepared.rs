@@ -1,19 +1,18 @@
-//! Commands at their node before they may run: what the node holds back, and which of them begins when.
+//! Commands at their node before they may run: which of them the node holds back, and which begins when.
 //!
-//! The protocol is told in `docs/design/prepared-commands.md`. This is the node's side; the hub's is part of the
-//! leases.
+//! `docs/design/prepared-commands.md` describes the protocol. This is the node's side; the hub's is part of the leases.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What a node holds back. `I` names a command, `C` is what is needed to start it.
+/// The commands that a node holds back. `I` names a command, `C` is what is needed to start it.
 #[derive(Debug)]
 pub struct Prepared<I, C> {
     /// In the order in which they begin.
     waiting: VecDeque<(I, C)>,
-    /// Cores that became free so far.
+    /// Number of cores that became free so far.
     freed: u64,
-    /// Which of them have been given to no command yet.
+    /// Those of them, by number, that no command has got yet.
     unused: VecDeque<u64>,
 }
 
@@ -24,8 +23,8 @@ impl<I, C> Default for Prepared<I, C> {
 }
 
 impl<I: PartialEq, C> Prepared<I, C> {
-    /// A command has come. It begins now if a core has become free of which the hub had not heard
-    /// when it sent this: it had heard of `known`.
+    /// Takes a command in. It begins now if a core has become free that the hub did not know of when it sent the
+    /// command: it knew of `known`.
     pub fn prepare(&mut self, id: I, command: C, known: u64) -> Option<(I, C)> {
         while self.unused.front().is_some_and(|number| *number <= known) {
             self.unused.pop_front();
@@ -37,7 +36,7 @@ impl<I: PartialEq, C> Prepared<I, C> {
         None
     }
 
-    /// A command that was to free its core has ended well: what begins in its place.
+    /// A command that was to free its core has ended well. Returns the command that begins in its place.
     pub fn core_freed(&mut self) -> Option<(I, C)> {
         self.freed += 1;
         let next = self.waiting.pop_front();
@@ -47,7 +46,7 @@ impl<I: PartialEq, C> Prepared<I, C> {
         next
     }
 
-    /// The hub gives a core: what begins. Nothing, when all has begun meanwhile.
+    /// The hub gives a core. Returns the command that begins; `None` if all have begun meanwhile.
     pub fn release(&mut self) -> Option<(I, C)> {
         self.waiting.pop_front()
     }
@@ -58,7 +57,7 @@ impl<I: PartialEq, C> Prepared<I, C> {
         self.waiting.remove(place).map(|(_, command)| command)
     }
 
-    /// Takes all back.
+    /// Takes all commands back.
     pub fn withdraw_all(&mut self) -> Vec<(I, C)> {
         self.waiting.drain(..).collect()
     }

@@ -33,7 +33,7 @@ fn begin(attempts: &mut Commands, id: u32, unstaged: bool) -> bool {
     attempts.begin(TaskId(id), &next(1, NODE), 1, at(0), unstaged, ())
 }
 
-/// Actions that took so long run on a node, one after the other.
+/// Runs actions of this length on a node, one after the other.
 fn run_some(attempts: &mut Commands, node: NodeId, took_ns: u64) {
     for id in (0..20).map(TaskId) {
         attempts.begin(id, &next(1, node), 1, at(0), false, ());
@@ -1184,10 +1184,10 @@ struct Far {
     to_node: VecDeque<(u64, ToNode)>,
     to_hub: VecDeque<(u64, ToHub)>,
     node: Prepared<u32, ()>,
-    /// Commands that run there: whose, and whether each frees its core.
+    /// Commands that run there: the task of each, and whether it frees its core.
     running: BTreeMap<u32, (u32, bool)>,
     owners: BTreeMap<u32, u32>,
-    /// What each task still does: commands one after the other, each with so many others beside it.
+    /// What each task still does: commands one after the other, and how many run beside each.
     left: BTreeMap<u32, Vec<u32>>,
     /// Commands of a task that have not ended, as the front sees them.
     open: BTreeMap<u32, u32>,
@@ -1197,7 +1197,7 @@ struct Far {
     calls: VecDeque<(InvocationId, u32)>,
     invocations: u32,
     calls_some: bool,
-    /// Some actions are told to end.
+    /// Some actions are aborted.
     aborts_some: bool,
     /// They have their cores again whatever runs.
     resumed: BTreeSet<u32>,

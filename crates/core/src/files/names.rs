@@ -5,11 +5,11 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Maximum number of words of one text that are looked at.
+/// Maximum number of words of one text that are looked at; the rest is ignored.
 const WORDS_MAX: usize = 4096;
 /// What stands between words of a command line, and before names in words such as `--input=name`.
 const BETWEEN: &[u8] = b" \t\n|&;<>()\"'`=,:";
-/// How files end that a failed attempt, or a transfer, has left.
+/// How the names of files end that a failed attempt or a transfer left behind.
 const LEFT_OVER: &[u8] = b"._fail_";
 const PART: &[u8] = b".rakuda-part-";
 
@@ -60,7 +60,7 @@ pub fn names_in<'a>(texts: impl Iterator<Item = &'a [u8]>, base: &[u8]) -> BTree
     words.map(|word| absolute(base, word)).collect()
 }
 
-/// Whether a name is that of an unfinished file, which is nobody's.
+/// Whether a name is that of an unfinished file, which belongs to no task.
 pub fn is_left_over(name: &[u8]) -> bool {
     name.ends_with(LEFT_OVER) || name.starts_with(PART)
 }

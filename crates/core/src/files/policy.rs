@@ -1,7 +1,7 @@
-//! The owner of all that decides which files go along: declarations, tasks' files by name, and
-//! whose what was written beside targets is.
+//! The owner of all that decides which files go along: declarations, the names of tasks' files, and which target owns
+//! what was written beside it.
 //!
-//! Where files are, and in which state, others know and tell it.
+//! Where files are, and in which state, the callers know.
 
 use super::names::{begins_as, common, folder_and_name, is_below, relative, stems};
 use super::pattern::Matching;
@@ -62,30 +62,30 @@ pub type Kept<V> = (Vec<u8>, V);
 /// What goes with a target from now on.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Claim<V> {
-    /// By name.
+    /// The files, by name.
     pub files: Vec<Kept<V>>,
-    /// What other targets lose by it.
+    /// What other targets lose by this claim.
     pub taken: Vec<(TaskId, Vec<u8>)>,
 }
 
-/// See the module.
+/// Which files go along with commands and targets, for one run.
 #[derive(Debug)]
 pub struct FilePolicy {
     /// The run's folder, absolute.
     root: Vec<u8>,
     guesses: bool,
-    /// By number less one.
+    /// The declarations, by number less one.
     declared: Vec<Declaration>,
-    /// Of tasks that have one: their number.
+    /// The number of the declaration of each task that has one.
     declared_by: BTreeMap<TaskId, u32>,
     /// Tasks by the names of their files.
     by_path: BTreeMap<Vec<u8>, TaskId>,
-    /// Tasks by the names of their secondary files. Of some it may not be true any more; who keeps their states says.
+    /// Tasks by the names of their secondary files. Some may be out of date; the keeper of their states knows.
     secondary: BTreeMap<Vec<u8>, TaskId>,
 }
 
 impl FilePolicy {
-    /// `guesses`: whether tasks that declare nothing are guessed about.
+    /// Makes a policy for the run's folder. `guesses`: whether files of tasks that declare nothing are guessed.
     pub fn new(root: &[u8], guesses: bool) -> Self {
         let root = super::absolute(b"/", root);
         let (by_path, secondary) = (BTreeMap::new(), BTreeMap::new());
@@ -98,12 +98,12 @@ impl FilePolicy {
         self.declared.push(declaration);
     }
 
-    /// How many declarations there are.
+    /// Number of declarations.
     pub fn declarations(&self) -> usize {
         self.declared.len()
     }
 
-    /// A task has this declaration; 0: none.
+    /// Gives a task its declaration; 0: it has none.
     pub fn add_task(&mut self, id: TaskId, declaration: u32) {
         if declaration > 0 {
             self.declared_by.insert(id, declaration);
@@ -126,8 +126,8 @@ impl FilePolicy {
         self.by_path.get(path).copied()
     }
 
-    /// Tasks whose files lie below a folder. None when `target` lies there, too: then the folder is
-    /// named because it has to be there.
+    /// Tasks whose files lie below a folder. None when `target` lies there, too: then the command names the folder only
+    /// because it must exist.
     pub fn tasks_below(&self, folder: &[u8], target: &[u8]) -> impl Iterator<Item = TaskId> {
         let named = target != folder && !is_below(target, folder);
         let from = named.then(|| [folder, b"/"].concat());
@@ -307,7 +307,7 @@ impl FilePolicy {
             let is_there = is_there || self.by_path.contains_key(&whole);
             return if is_there { stem.len() } else { 0 };
         }
-        // In sorted order nobody is more like it than its neighbours; thousands may have one stem.
+        // In sorted order its neighbours are most like it; thousands may have one stem.
         let before = self.by_path.range(from.clone()..own.clone()).map(|(path, _)| path);
         let before = before.rev().find(is_beside);
         let after = rivals(&own).take_while(of_stem).find(is_beside);

@@ -26,13 +26,13 @@ pub enum NodeState {
     Drained,
     /// Its link is gone, and may come again.
     Away,
-    /// It was there, and is not waited for any more.
+    /// It was there, and the run no longer waits for it.
     Lost,
-    /// It never was there, and is not waited for any more.
+    /// It never was there, and the run no longer waits for it.
     Failed,
-    /// It was told to go, and is still there.
+    /// The run lets it go, and it is still there.
     Leaving,
-    /// It has gone as it was told.
+    /// The run let it go, and it has gone.
     Gone,
 }
 
@@ -42,7 +42,7 @@ impl NodeState {
         matches!(self, Self::Up | Self::Drained)
     }
 
-    /// Whether it is waited for.
+    /// Whether the run waits for it.
     pub fn is_coming(self) -> bool {
         matches!(self, Self::Starting | Self::Away)
     }
@@ -58,21 +58,21 @@ pub enum NodeOrigin {
     },
     /// It is to be started, or has announced itself.
     Awaited,
-    /// The journal of an earlier hub says that files lie there. The scheduler is told that they are out of reach.
+    /// The journal of an earlier hub says that files lie there. The scheduler takes them for out of reach.
     Recorded {
         /// That hub has given it up.
         given_up: bool,
     },
 }
 
-/// How long a node is waited for, in nanoseconds. None: the shell's links say when that is over.
+/// How long the run waits for a node. `None`: the shell's links report when that is over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLimits {
-    /// Timeout for the first link.
+    /// Timeout for the first link, ns.
     pub start_ns: Option<u64>,
-    /// Timeout for the next word over a link.
+    /// Timeout for the next word over a link, ns.
     pub unresponsive_ns: Option<u64>,
-    /// Timeout for the next link, from the last word over the one before.
+    /// Timeout for the next link, from the last word over the one before, ns.
     pub away_ns: Option<u64>,
 }
 
@@ -81,9 +81,9 @@ pub struct NodeLimits {
 pub enum NodeInput {
     /// It is part of the run. Its number is the next one.
     Known {
-        /// How so.
+        /// How it became part of the run.
         origin: NodeOrigin,
-        /// How long it is waited for.
+        /// How long the run waits for it.
         limits: NodeLimits,
     },
     /// An agent is there, over a new link.
@@ -100,15 +100,15 @@ pub enum NodeInput {
     LinkDown {
         /// The number of the link.
         incarnation: u32,
-        /// Another one may come.
+        /// Another link may come.
         again: bool,
     },
     /// No link could be had.
     StartFailed {
-        /// It will be tried again.
+        /// The shell will try again.
         again: bool,
     },
-    /// It is told to go. Nothing runs there.
+    /// The run lets it go. Nothing runs there.
     LetGo,
     /// Nothing of it is left.
     Farewell,
@@ -118,15 +118,15 @@ pub enum NodeInput {
     TakeBack,
 }
 
-/// What follows from it.
+/// What the shell is to do after a step in a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeEffect {
-    /// It is there. The shell tells it what it must know, and tells the run when it may have tasks
+    /// It is there. The shell sends it what it must know, and reports to the run when it may have tasks
     /// ([`Event::NodeJoined`](crate::Event::NodeJoined)).
     Welcome {
-        /// Which.
+        /// The node.
         id: NodeId,
-        /// It was waited for since it was lost.
+        /// The run had waited for it since it was lost.
         is_back: bool,
         /// The run still counts on the files that lie there.
         files_kept: bool,
@@ -134,22 +134,22 @@ pub enum NodeEffect {
     /// It is gone. The shell ends what it still looks at there, and then says
     /// [`Input::NodeLost`](crate::Input::NodeLost).
     Lose {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
-    /// It is not waited for any more: what lies there is made again elsewhere.
+    /// The run no longer waits for it: what lies there is made again elsewhere.
     GiveUp {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
-    /// It never was there, and is not waited for any more.
+    /// It never was there, and the run no longer waits for it.
     Miss {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
-    /// It has gone as it was told.
+    /// The run let it go, and it has gone.
     Gone {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
 }
@@ -165,7 +165,7 @@ struct Node {
 }
 
 impl Node {
-    /// When it has been waited for long enough.
+    /// When the run has waited for it long enough.
     fn due(&self) -> Option<Time> {
         let limit_ns = match self.state {
             NodeState::Starting => self.limits.start_ns,
@@ -177,19 +177,19 @@ impl Node {
             | NodeState::Leaving
             | NodeState::Gone => None,
         };
-        // At that time it is heard in time still.
+        // A word at exactly that time is still in time.
         limit_ns.map(|limit_ns| Time(self.heard.0.saturating_add(limit_ns).saturating_add(1)))
     }
 }
 
-/// See the file's head.
+/// All nodes of a run, and how long it waits for each.
 #[derive(Debug, Default)]
 pub struct Nodes {
     /// A node's number is its place.
     all: Vec<Node>,
     /// Nodes will appear that are not known yet.
     expecting: bool,
-    /// Since when each node has been waited for too long.
+    /// When the run has waited long enough for each node.
     due: BTreeSet<(Time, NodeId)>,
 }
 
@@ -218,12 +218,12 @@ impl Nodes {
         self.state(id).is_there()
     }
 
-    /// Whether a link is the last that a node has had: what others still say is not heard.
+    /// Whether a link is the last that a node has had: the run ignores what comes over earlier ones.
     pub fn is_current(&self, id: NodeId, incarnation: u32) -> bool {
         self.node(id).incarnation == incarnation
     }
 
-    /// The number of its link; none: it has none.
+    /// The number of its link; `None` if it has none.
     pub fn link(&self, id: NodeId) -> Option<u32> {
         let node = self.node(id);
         node.state.is_there().then_some(node.incarnation)
@@ -234,7 +234,7 @@ impl Nodes {
         self.expecting
     }
 
-    /// Whether a known node is waited for.
+    /// Whether the run waits for a known node.
     pub fn is_any_coming(&self) -> bool {
         self.all.iter().any(|node| node.state.is_coming())
     }
@@ -245,7 +245,7 @@ impl Nodes {
         self.expecting || self.all.iter().any(is_left)
     }
 
-    /// When a node has been waited for long enough.
+    /// When the run has waited long enough for a node.
     pub fn due(&self) -> Option<Time> {
         self.due.first().map(|(due, _)| *due)
     }
@@ -255,7 +255,7 @@ impl Nodes {
         self.expecting = expecting;
     }
 
-    /// A node has been waited for long enough at `now`, if there is one.
+    /// Takes a step for a node, if there is one, for which the run has waited long enough at `now`.
     pub(crate) fn take_due(&mut self, now: Time, out: &mut Vec<NodeEffect>) {
         let Some((_, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) else {
             return;
@@ -263,7 +263,7 @@ impl Nodes {
         let node = &mut self.all[id.0 as usize];
         let old = node.due();
         let (state, effect) = match node.state {
-            // What is said to lie there is out of reach.
+            // Files that are said to lie there are out of reach.
             NodeState::Starting | NodeState::Up | NodeState::Drained => {
                 (NodeState::Away, NodeEffect::Lose { id })
             }
@@ -330,7 +330,7 @@ impl Nodes {
             }
             (NodeInput::Drain, NodeState::Up) => (NodeState::Drained, None),
             (NodeInput::TakeBack, NodeState::Drained) => (NodeState::Up, None),
-            // Told late, or of an earlier link.
+            // A late report, or one of an earlier link.
             (
                 NodeInput::LinkUp { .. }
                 | NodeInput::Heard { .. }

@@ -13,36 +13,36 @@ use crate::stopping::{StopEffect, StopHow};
 #[derive(Clone, Debug)]
 pub enum Input<'a, C> {
     /// For the scheduler: definitions, facts, answers, ends of attempts that were taken, invocations, nodes that join.
-    /// What an event means to the other parts follows; but a node that comes, is lost or leaves is an input of its own.
+    /// What an event means to the other parts follows. A node that comes, is lost or leaves is an input of its own.
     Event(Event<'a>),
     /// For reachability alone.
     Reach(ReachInput),
     /// For the nodes of the run: a step in the life of one. What it means to the other parts follows.
     Node {
-        /// Which.
+        /// The node.
         id: NodeId,
         /// What happened to it.
         input: NodeInput,
     },
     /// Whether nodes will appear that are not known yet.
     NodesExpected(bool),
-    /// Some time has passed. Due at [`Run::due_ns`](super::Run::due_ns); before, it says nothing.
+    /// Some time has passed. Due at [`Run::due_ns`](super::Run::due_ns); earlier it has no effect.
     TimeCame,
-    /// The end of an invocation has been told: the action that waited for it has its cores again.
+    /// The front knows of the end of an invocation: the action that waited for it has its cores again.
     InvocationOver {
-        /// Which.
+        /// The invocation.
         id: InvocationId,
     },
-    /// A node has so many cores. None of its attempts holds any.
+    /// The cores of a node. None of its attempts holds any.
     CoresSet {
-        /// Which; it may be the next number.
+        /// The node; it may be the next number.
         node: NodeId,
         /// 0: it is not there.
         cores: u32,
     },
     /// How long a message takes to a node and back.
     TripMeasured {
-        /// Which.
+        /// The node.
         node: NodeId,
         /// Nanoseconds.
         trip_ns: u64,
@@ -51,137 +51,137 @@ pub enum Input<'a, C> {
     LookaheadOff,
     /// The answer to [`NodeEffect::Lose`]: a node is gone, with all that ran there.
     NodeLost {
-        /// Which.
+        /// The node.
         id: NodeId,
     },
     /// The code of an action wants its cores.
     LeaseWanted {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
     /// An action wants a command started.
     CommandWanted {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Which.
+        /// The command.
         command: C,
     },
     /// A prepared command has begun at its node.
     CommandBegun {
-        /// Where.
+        /// The node.
         node: NodeId,
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
     /// A node has given a prepared command back.
     CommandWithdrawn {
-        /// Where.
+        /// The node.
         node: NodeId,
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
-        /// Which.
+        /// The command.
         command: C,
     },
     /// A node keeps the core of an action when its command has ended.
     CoreKept {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
-    /// A node has freed the core of a command that has ended well, which is told next.
+    /// A node has freed the core of a command that has ended well, as `CommandEnded` says next.
     CoreFreed {
-        /// Where.
+        /// The node.
         node: NodeId,
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
     /// A command has ended.
     CommandEnded {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
     /// Commands of an attempt wait until its node sees its inputs.
     InputsAwaited {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// There is something more that the next command of an attempt is to find on its node.
+    /// The next command of an attempt is to find something more on its node.
     InputsChanged {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// There is no room on its node yet for what the commands of an attempt read.
+    /// The node of an attempt has no room yet for what its commands read.
     InputsHeldUp {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
-    /// What the commands of an attempt read is in place.
+    /// The inputs of an attempt's commands are in place.
     InputsReady {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
-    /// It cannot be had.
+    /// The inputs of an attempt's commands cannot be had.
     InputsRefused {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Of which attempt.
+        /// The attempt.
         attempt: u32,
     },
     /// The action of an attempt has ended: it gives up its cores. What follows is one of the next
     /// five, or [`Run::take`](super::Run::take).
     ActionEnded {
-        /// Whose.
+        /// The task.
         id: TaskId,
         /// When its code ran, if it never wanted a lease.
         code: Option<Held>,
     },
     /// The node of an attempt looks at its target.
     Inspecting {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// The target of an attempt is brought to where it belongs.
+    /// The target of an attempt is being brought to where it belongs.
     StagingOut {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
     /// What the commands of a failed attempt have left behind is ended.
     Clearing {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// The shell finds out what the failure of an attempt is due to.
+    /// The shell finds out the cause of an attempt's failure.
     Attributing {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
     /// An action has failed, and nothing of it is left. Where that may be due to a file server, its
     /// attempt is `Attributing` from now on, and `PassOn` follows.
     ActionFailed {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
     /// An attempt is to end before its time.
     Abort {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
-    /// The user has been told that a task has failed for good.
+    /// The shell has told the user that a task has failed for good.
     TaskGivenUp {
-        /// Which.
+        /// The task.
         id: TaskId,
     },
     /// The run is to end.
@@ -190,7 +190,7 @@ pub enum Input<'a, C> {
         how: StopHow,
         /// The user has asked for it.
         by_user: bool,
-        /// All that run, by the shell's numbers, also those that no action waits for.
+        /// All commands that run, by the shell's numbers, also those that no action waits for.
         commands: &'a [u32],
     },
     /// The answer to [`AttemptEffect::Signal`]: these commands are to end.
@@ -203,34 +203,34 @@ pub enum Input<'a, C> {
 /// What the shell is to do.
 #[derive(Clone, Debug)]
 pub enum Effect<C> {
-    /// What the scheduler wants. May wait until all that came in with this input has been taken in;
-    /// the others are to be done at once.
+    /// An output of the scheduler. It may wait until the shell has handed in all that came with this input; the other
+    /// effects are to be done at once.
     Output(Output),
-    /// What attempts want.
+    /// An effect of attempts.
     Attempt(AttemptEffect<C>),
-    /// What has become of a node.
+    /// An effect of the nodes' lives.
     Node(NodeEffect),
-    /// What commands that have to end are told.
+    /// A signal for commands that have to end.
     Stop(StopEffect),
-    /// What reachability wants. An [`Event`] is to be given back, in its place among the others.
+    /// An effect of reachability. The shell must give an [`Event`] back, in its place among the others.
     Reach(ReachEffect),
     /// The scheduler has placed the next attempt of a task; it waits until the last one is unwound.
     StartHeld {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Where and what.
+        /// The attempt that waits.
         start: NextAttempt,
     },
-    /// The scheduler has been told how many actions a node may begin early.
+    /// The scheduler knows how many actions a node may begin early.
     LookaheadSet {
-        /// Which.
+        /// The node.
         id: NodeId,
         /// 0: none.
         actions: u32,
     },
     /// The scheduler has ended an invocation; `InvocationEnded` follows when all on lost nodes is unwound.
     EndHeld {
-        /// Which.
+        /// The invocation.
         id: InvocationId,
         /// Tasks that failed.
         failed: Vec<TaskId>,
@@ -240,21 +240,21 @@ pub enum Effect<C> {
     /// An attempt that had failed went with its node: the front has ended its action long ago.
     /// Answer with [`Run::take_unwound`](super::Run::take_unwound).
     FailureLost {
-        /// Whose.
+        /// The task.
         id: TaskId,
     },
     /// Start a command, though the action that wants it has ended: a thread of it goes on.
     StartUnowned {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Which.
+        /// The command.
         command: C,
     },
     /// A command that came back from its node is not to be started: its attempt has ended.
     DropUnowned {
-        /// Whose.
+        /// The task.
         id: TaskId,
-        /// Which.
+        /// The command.
         command: C,
     },
 }

@@ -1,11 +1,10 @@
-//! A run as one machine: hands each input to its part, and tells the others what it says.
+//! A run as one machine: hands each input to its part, and passes on what that part says to the others.
 //!
-//! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their
-//! life, and the leases on cores), nodes (theirs), stopping (what has to end), reachability (which
-//! files can be read, and what failures are due to), and what waits: retries that are delayed, ends
-//! of invocations. The hub and the simulator of faults drive it; neither tells a part anything but
-//! through [`Run::handle`] and the few functions beside it. What follows from what between the parts
-//! stands here alone, and is told in `docs/design/run.md`.
+//! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their life, and the
+//! leases on cores), nodes (their life), stopping (what has to end), reachability (which files can be read, and what
+//! failures are due to), and what waits: retries that are delayed, ends of invocations. The hub and the simulator of
+//! faults drive it; both reach a part only through [`Run::handle`] and the few functions beside it. What follows from
+//! what between the parts is decided here alone; `docs/design/run.md` describes it.
 
 mod input;
 mod retries;
@@ -30,7 +29,7 @@ use crate::stopping::{StopEffect, StopHow, StopSettings, Stopping};
 use crate::time::Now;
 use retries::Retries;
 
-/// See the file's head. `D`: what the shell keeps with an attempt; `C`: a command that has not been started.
+/// One run. `D` is what the shell keeps with an attempt, `C` a command that has not been started.
 #[derive(Debug)]
 pub struct Run<D, C> {
     scheduler: Scheduler,
@@ -38,7 +37,7 @@ pub struct Run<D, C> {
     nodes: Nodes,
     stopping: Stopping,
     reach: Reachability,
-    /// Ends of invocations that must not be told before all actions on lost nodes have been unwound.
+    /// Ends of invocations that the front must not learn before all actions on lost nodes have been unwound.
     endings: Vec<Output>,
     retries: Retries,
     /// Empty between inputs; kept for their memory.
@@ -47,7 +46,7 @@ pub struct Run<D, C> {
 }
 
 impl<D, C> Run<D, C> {
-    /// A run with no tasks and no nodes. `asks_servers`: files are handed out by servers of their own (Gfarm).
+    /// Makes a run with no tasks and no nodes. `asks_servers`: servers of their own hand out files (Gfarm).
     pub fn new(config: Config, asks_servers: bool, stops: StopSettings) -> Self {
         Self {
             scheduler: Scheduler::new(config),
@@ -62,7 +61,7 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// Which task runs where.
+    /// The scheduler: which task runs where.
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }
@@ -72,7 +71,7 @@ impl<D, C> Run<D, C> {
         &self.attempts
     }
 
-    /// Where nodes are in their lives.
+    /// The nodes, and where each is in its life.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
     }
@@ -162,7 +161,7 @@ impl<D, C> Run<D, C> {
                 self.attempts.core_freed(node, id, attempt, now);
             }
             Input::CommandEnded { id, attempt } => {
-                // What an earlier attempt has left behind is none of this one's.
+                // What an earlier attempt left behind does not belong to this one.
                 if self.attempts.acting_as(id, attempt).is_some() {
                     self.tell_attempts(out, |attempts, out| attempts.command_ended(id, now, out));
                 }
@@ -211,7 +210,7 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// Tells the scheduler, and the other parts what the event means to them.
+    /// Hands an event to the scheduler, and what it means to the other parts.
     fn on_event<P: FilePlaces>(
         &mut self,
         now: Now,
@@ -229,7 +228,7 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// Tells the scheduler alone; what it says that concerns attempts is theirs first.
+    /// Hands an event to the scheduler alone. What it answers about attempts goes to those first.
     fn tell(&mut self, now: Now, event: Event<'_>, out: &mut Vec<Effect<C>>) {
         let mut outputs = mem::take(&mut self.outputs);
         self.scheduler.handle(now.time, event, &mut outputs);
@@ -302,8 +301,8 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// A node is gone. Its actions are unwound before the scheduler hears of it, so that what it
-    /// wants of their tasks next waits for their ends.
+    /// Loses a node. Its actions are unwound before the scheduler knows, so that what it wants of their tasks next
+    /// waits for their ends.
     fn lose_node<P: FilePlaces>(
         &mut self,
         now: Now,
@@ -332,7 +331,7 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// A step in the life of a node, and what it means to the scheduler and to attempts.
+    /// Takes a step in the life of a node, and passes on what it means to the scheduler and to attempts.
     fn on_node(&mut self, now: Now, id: NodeId, input: NodeInput, out: &mut Vec<Effect<C>>) {
         let leaves = matches!(input, NodeInput::LetGo) && self.nodes.is_up(id);
         let mut effects = Vec::new();
@@ -364,7 +363,7 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// What the scheduler thinks of a node.
+    /// Notes whether the scheduler drains a node or takes it back.
     fn note_health(&mut self, now: Now, output: &Output) {
         let (id, input) = match *output {
             Output::NodeDrained { id, .. } => (id, NodeInput::Drain),
@@ -376,7 +375,7 @@ impl<D, C> Run<D, C> {
 
     fn abort<P: FilePlaces>(&mut self, now: Now, id: TaskId, places: &P, out: &mut Vec<Effect<C>>) {
         let mut aborting = None;
-        // Those of a run that is stopped are told in one go.
+        // A run that is stopped signals its commands all at once.
         let signals = !self.stopping.is_stopping();
         self.tell_attempts(out, |attempts, out| aborting = attempts.abort(id, signals, out));
         match aborting {
@@ -391,8 +390,8 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// A task has failed for good: where nothing more of its invocation may start, actions that
-    /// were only begun early, and have had no core yet, are taken back.
+    /// A task has failed for good. If nothing more of its invocation may start, takes back the actions that were begun
+    /// early and have had no core yet.
     fn begun_early_with(&mut self, failed: TaskId) -> Vec<TaskId> {
         if self.scheduler.config.failure == FailurePolicy::Continue {
             return Vec::new();
@@ -413,7 +412,7 @@ impl<D, C> Run<D, C> {
         })
     }
 
-    /// An action is begun; whether it has a lease at once. `unstaged`: what its commands read is to be brought first.
+    /// Begins an action; whether it has a lease at once. `unstaged`: what its commands read must be brought first.
     pub fn begin(
         &mut self,
         now: Now,
@@ -426,9 +425,9 @@ impl<D, C> Run<D, C> {
         self.attempts.begin(id, start, cores, now, unstaged, details)
     }
 
-    /// Hands free cores to those that stand in line, and commands to far nodes that `may` wait
-    /// there; whether to do so again when the effects are done: the scheduler was told something, or
-    /// who has just got cores may find no room for its inputs, and give them away.
+    /// Hands free cores to the attempts that stand in line, and commands to far nodes that `may` wait there. True if
+    /// the shell must call it again after the effects: the scheduler got news, or an attempt that has just got cores
+    /// may find no room for its inputs, and give them away.
     pub fn grant(
         &mut self,
         now: Now,
@@ -451,8 +450,7 @@ impl<D, C> Run<D, C> {
         told || stages
     }
 
-    /// An attempt has ended: the shell notes what is to be noted of it, and tells
-    /// [`Event::ActionEnded`].
+    /// Takes an attempt that has ended. The shell notes what there is to note, and then reports [`Event::ActionEnded`].
     pub fn take(&mut self, id: TaskId) -> Option<Attempt<D, C>> {
         self.attempts.take(id)
     }
@@ -474,12 +472,13 @@ impl<D, C> Run<D, C> {
         Some(attempt)
     }
 
-    /// Actions that were begun early, and have had no core yet, among `of`: each is to be aborted.
+    /// Marks the attempts among `of` that were begun early and have had no core yet as not begun. The shell must abort
+    /// each of them.
     pub fn give_back_early(&mut self, of: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
         self.attempts.give_back_early(of)
     }
 
-    /// The run is over: takes all attempts, with the time that they have held their cores.
+    /// Takes all attempts when the run is over, with the time that they have held their cores.
     pub fn take_all(&mut self, now: Now) -> BTreeMap<TaskId, Attempt<D, C>> {
         self.endings.clear();
         self.attempts.take_all(now)

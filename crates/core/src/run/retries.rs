@@ -5,15 +5,15 @@ use alloc::collections::BTreeSet;
 
 use crate::ids::TaskId;
 
-/// What is to be tried again, and when.
+/// Tasks that wait for their next attempt.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Retries {
-    /// By the clock that never steps, ns; which task; the attempt that failed.
+    /// When each is due by the clock that never steps, ns; the task; the attempt that failed.
     due: BTreeSet<(u64, TaskId, u32)>,
 }
 
 impl Retries {
-    /// An attempt failed, and the next one is to wait until then.
+    /// Delays the attempt after a failed one until `due_ns`.
     pub(super) fn add(&mut self, due_ns: u64, id: TaskId, attempt: u32) {
         self.due.insert((due_ns, id, attempt));
     }
@@ -23,7 +23,7 @@ impl Retries {
         self.due.first().map(|(due_ns, ..)| *due_ns)
     }
 
-    /// A wait that is over at `now_ns`.
+    /// Takes a wait that is over at `now_ns`.
     pub(super) fn take(&mut self, now_ns: u64) -> Option<(TaskId, u32)> {
         self.due_ns().filter(|due_ns| *due_ns <= now_ns)?;
         self.due.pop_first().map(|(_, id, attempt)| (id, attempt))

@@ -68,7 +68,7 @@ impl Scheduler {
             self.promote(&[id]);
             self.check_calls(out);
         } else {
-            // An answer is out for it; then it is given back, and may come in again with what was added.
+            // An answer is still to come for it. Then it is given back, and may come in again with what was added.
             self.activated_end = self.graph.end();
         }
     }
@@ -90,8 +90,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes a task out of the books of its state, which it is about to leave before it started.
-    /// Answers still to come for it are told by their mark, or counted in `stale_answers`.
+    /// Takes a task, which is about to leave its state before it started, out of the books of that state. Its mark, or
+    /// a count in `stale_answers`, tells answers that are still to come from later ones.
     pub(crate) fn withdraw(&mut self, id: TaskId) {
         match self.graph.tasks[id].state {
             TaskState::Waiting { missing: 0 } => {
@@ -158,7 +158,7 @@ impl Scheduler {
         self.bring_in(owner, &new, roots, out);
     }
 
-    /// A settled task is opened again: what it needs may have been given back since, by an invocation that was stopped.
+    /// Activates what a settled task needs that is opened again: an invocation that was stopped may have given it back.
     pub(crate) fn activate_inputs(
         &mut self,
         id: TaskId,

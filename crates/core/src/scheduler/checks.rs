@@ -1,7 +1,7 @@
-//! Who waits for which fact to be gathered.
+//! Which tasks wait for which fact to be gathered.
 //!
-//! One answer comes for each `GatherFact`, in the order of the requests for a file. A request that
-//! was made since the last action ended serves everyone who asks for the same file.
+//! One answer comes for each `GatherFact`, in the order of the requests for a file. A request that was made since the
+//! last action ended serves every task that asks for the same file.
 
 use crate::ids::TaskId;
 use alloc::collections::VecDeque;
@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checks {
-    /// Per file the requests that are out.
+    /// The requests for each file that are not answered.
     requests: BTreeMap<TaskId, Requests>,
 }
 
-/// Requests for one file, nearly always one.
+/// The requests for one file: nearly always one.
 #[derive(Clone, Debug)]
 struct Requests {
     oldest: Request,
@@ -24,7 +24,7 @@ struct Requests {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// Actions ended when it was made.
+    /// Number of actions that had ended when it was made.
     pub(crate) epoch: u32,
     /// Nearly always the only one.
     first: Waiter,
@@ -32,7 +32,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// In the order in which they asked.
+    /// The waiters, in the order in which they asked.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = Waiter> {
         core::iter::once(self.first).chain(self.others.iter().copied())
     }
@@ -46,7 +46,7 @@ pub(crate) struct Waiter {
 }
 
 impl Checks {
-    /// Notes that `waiter` wants the fact of `id`; whether it has to be asked for.
+    /// Notes that `waiter` wants the fact of `id`; whether the shell has to gather it.
     pub(crate) fn ask(&mut self, id: TaskId, epoch: u32, waiter: Waiter) -> bool {
         let request = Request { epoch, first: waiter, others: Vec::new() };
         match self.requests.entry(id) {
@@ -66,7 +66,7 @@ impl Checks {
         true
     }
 
-    /// The oldest request for the fact of `id`, now answered; none: it came unasked.
+    /// Takes the oldest request for the fact of `id`, which is answered now; `None` if nothing asked for it.
     pub(crate) fn answered(&mut self, id: TaskId) -> Option<Request> {
         let Entry::Occupied(mut requests) = self.requests.entry(id) else { return None };
         match requests.get_mut().others.pop_front() {
@@ -75,7 +75,7 @@ impl Checks {
         }
     }
 
-    /// How many requests are out that `waiter` waits for, by counting; for checks only.
+    /// Number of open requests that `waiter` waits for, by counting; for checks only.
     pub(crate) fn waiting_for(&self, waiter: Waiter) -> usize {
         let all = |requests: &'_ Requests| {
             let oldest = core::iter::once(&requests.oldest).chain(&requests.others);

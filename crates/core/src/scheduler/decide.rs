@@ -1,8 +1,8 @@
 //! Which tasks run: rake's rule, over the graph as it is now.
 //!
-//! Pure reads and the two remembered sums (`newest`, `disturbed`); asks nobody and changes no
-//! state. Sums are pulled from the direct prerequisites when a task is decided, each edge once, not
-//! pushed when they settle: a fact gathered again counts at once.
+//! Pure reads and the two remembered sums (`newest`, `disturbed`); asks nothing and changes no state. Sums are pulled
+//! from the direct prerequisites when a task is decided, each edge once, not pushed when they settle: a fact gathered
+//! again counts at once.
 
 use crate::event::TaskKind;
 use crate::ids::TaskId;

@@ -69,7 +69,7 @@ impl Scheduler {
         }
     }
 
-    /// A candidate node of a ready task that has room for it; none in the remote queue.
+    /// A candidate node of a ready task that has room for it; `None` for a task of the remote queue.
     fn fitting_candidate(&self, id: TaskId) -> Option<NodeId> {
         let task = &self.graph.tasks[id];
         if task.state != TaskState::Ready {
@@ -112,8 +112,8 @@ impl Scheduler {
         self.ready.choose(node, may_take, &mut chooser)
     }
 
-    /// Starts the task that is next for a node; whether there was one. One that wants to reserve
-    /// and does not fit may be next too: then nothing is started, and the node is kept for it.
+    /// Starts the task that is next for a node; whether there was one. The next one may not fit and want to reserve:
+    /// then nothing starts, and the node is kept for it.
     fn take_next(&mut self, now: Time, node: NodeId, out: &mut Vec<Output>) -> bool {
         let may_take = |fleet: &Fleet, id: RequirementId, queued: u32, is_own: bool| {
             let takes = fleet.fits(node, id) && (is_own || fleet.is_best(node, id));

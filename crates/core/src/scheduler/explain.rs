@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 pub struct Room {
     /// Cores that such a task takes there.
     pub cores: u32,
-    /// Below 0 while callers that took theirs back share them.
+    /// Free cores. Below 0 while callers that took theirs back share them.
     pub cores_free: i64,
     /// It wants the node for itself.
     pub exclusive: bool,
@@ -38,7 +38,7 @@ pub struct Room {
 }
 
 impl Scheduler {
-    /// How a node stands to tasks with these properties; none: no such node.
+    /// What a node has for tasks with these properties; `None` if there is no such node.
     pub fn room(&self, requirement: RequirementId, node: NodeId) -> Option<Room> {
         let class = self.fleet.requirements.get(requirement)?;
         let found = self.fleet.nodes.get(node).filter(|found| found.joined)?;

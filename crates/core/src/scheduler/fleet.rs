@@ -19,11 +19,11 @@ pub(crate) struct Fleet {
     pub(crate) announced: BTreeMap<NodeId, Time>,
     pub(crate) nodes: IdVec<NodeId, Node>,
     pub(crate) requirements: IdVec<RequirementId, Class>,
-    /// Of all joined nodes.
+    /// Cores of all joined nodes.
     pub(crate) cores: u64,
-    /// How many nodes are joined.
+    /// Number of joined nodes.
     pub(crate) joined: u32,
-    /// Where the search for a fitting node goes on, so that equal nodes take turns.
+    /// Where the search for a fitting node continues, so that equal nodes take turns.
     next: u32,
     /// Nodes that will be taken away at a known time.
     ending: BTreeSet<NodeId>,
@@ -47,7 +47,7 @@ pub(crate) struct Class {
     closed: BTreeSet<NodeId>,
     /// Which nodes suit now.
     suitability: Suitability,
-    /// `NowhereToRun` was said, and no node has come since that could take it.
+    /// `NowhereToRun` went out, and no node has come since that could take it.
     pub(crate) told: bool,
 }
 
@@ -130,7 +130,7 @@ impl Fleet {
         self.requirements[requirement].requirement.allow(id);
     }
 
-    /// Notes which nodes suit tasks of a requirement; those that have room for one now.
+    /// Notes which nodes suit tasks of a requirement. Returns those that have room for one now.
     pub(crate) fn set_suiting(
         &mut self,
         requirement: RequirementId,
@@ -159,7 +159,7 @@ impl Fleet {
         self.requirements[requirement].suitability.suits(id)
     }
 
-    /// So many tasks of a gang with such a task a node suits, when they start there at once.
+    /// Maximum number of tasks of a gang that may start at once on a node that suits such a task.
     pub(crate) fn suits_at_once(&self, id: NodeId, requirement: RequirementId) -> u32 {
         self.requirements[requirement].suitability.at_once(id)
     }
@@ -176,7 +176,7 @@ impl Fleet {
         self.requirements.iter().filter_map(move |(id, class)| Some((id, best(class)?)))
     }
 
-    /// Adds a node; the requirements for which what they need of a node is another now.
+    /// Adds a node. Returns the requirements whose need of a node has changed.
     pub(crate) fn join(&mut self, id: NodeId, capacity: Capacity) -> Vec<RequirementId> {
         let node = self.nodes.entry(id);
         assert!(!node.joined, "a node joins twice");
@@ -219,8 +219,8 @@ impl Fleet {
         changed
     }
 
-    /// Takes a node away, whose shares must have been released; the requirements for which what
-    /// they need of a node is another now.
+    /// Takes a node away, whose shares must have been released. Returns the requirements whose need of a node has
+    /// changed.
     pub(crate) fn lose(&mut self, id: NodeId) -> Vec<RequirementId> {
         self.cancel_reservation(id);
         let node = &mut self.nodes[id];
@@ -251,8 +251,8 @@ impl Fleet {
         ids.filter(|requirement| self.take_out(id, *requirement)).collect()
     }
 
-    /// Brings a class up to date with a node that no longer counts for it; whether what it needs of
-    /// a node is another now.
+    /// Brings a class up to date with a node that no longer counts for it; whether the class's need of a node has
+    /// changed.
     fn take_out(&mut self, id: NodeId, requirement: RequirementId) -> bool {
         let lost = &self.nodes[id].capacity;
         let class = &mut self.requirements[requirement];
@@ -267,7 +267,7 @@ impl Fleet {
         class.largest != before
     }
 
-    /// Notes when a node will be taken away; the requirements for which it is open again.
+    /// Notes when a node will be taken away. Returns the requirements for which it is open again.
     pub(crate) fn set_end(&mut self, id: NodeId, at: Time) -> Vec<RequirementId> {
         if !self.nodes.get(id).is_some_and(|node| node.joined) {
             self.announced.insert(id, at);
@@ -309,8 +309,8 @@ impl Fleet {
         was_closed
     }
 
-    /// Closes a node for a class of tasks whose last moment there has passed. Which, and whether
-    /// what the class needs of a node is another now; none: there is no more to close.
+    /// Closes a node for a class of tasks whose last moment there has passed. Returns both, and whether the class's
+    /// need of a node has changed; `None` if there is no more to close.
     pub(crate) fn close_next(&mut self, now: Time) -> Option<(NodeId, RequirementId, bool)> {
         loop {
             let &(last, id, requirement) =

@@ -1,4 +1,4 @@
-//! How invocations are stopped and end, and what their callers have of it.
+//! How invocations are stopped and end, and what that means for their callers.
 //!
 //! A stopped invocation gives its tasks that have not started back (`Defined`, no owner), so that a
 //! later one can want them, as in rake; those that another invocation needs go to that one.
@@ -12,7 +12,7 @@ use crate::scheduler::task::TaskState;
 use alloc::vec::Vec;
 
 impl Scheduler {
-    /// Something failed in an invocation: the settings say what that means for the rest of it.
+    /// Something failed in an invocation: stops the rest of it as the settings want.
     pub(crate) fn request_halt(&mut self, id: InvocationId) {
         let halt = match self.config.failure {
             FailurePolicy::Wait => Halt::Wait,

@@ -47,7 +47,7 @@ impl<I: Id> IdSet<I> {
         self.levels.first().and_then(|words| words.get(word)).is_some_and(|bits| bits & bit != 0)
     }
 
-    /// Whether it was not there before.
+    /// Adds a number; whether it was not there before.
     pub(crate) fn insert(&mut self, id: I) -> bool {
         if self.contains(id) {
             return false;
@@ -67,7 +67,7 @@ impl<I: Id> IdSet<I> {
         true
     }
 
-    /// Whether it was there.
+    /// Takes a number out; whether it was there.
     pub(crate) fn remove(&mut self, id: I) -> bool {
         if !self.contains(id) {
             return false;
@@ -132,7 +132,7 @@ impl<I: Id> IdSet<I> {
         let mut words = index / 64 + 1;
         for level in 0.. {
             if level == self.levels.len() {
-                // The level below had one word at most, so that it is told whole.
+                // The level below had one word at most, so one bit says whether it has any.
                 let below = level.checked_sub(1).and_then(|below| self.levels[below].first());
                 let any = below.is_some_and(|word| *word != 0);
                 self.levels.push(Vec::from([u64::from(any)]));

@@ -11,7 +11,7 @@ use crate::scheduler::view::counts::Counts;
 use alloc::vec::Vec;
 
 impl Scheduler {
-    /// Panics when the books do not agree with each other.
+    /// Panics when the books contradict each other.
     ///
     /// # Panics
     /// When an invariant is broken, which is a bug in this crate.

@@ -1,6 +1,6 @@
 //! Invocations: what they want, what belongs to them, how they end.
 //!
-//! Knows no queue and no node. Who stops and why is in `halt.rs`, who joins in `activate.rs`.
+//! Knows no queue and no node. `halt.rs` decides which invocation stops and why, `activate.rs` which tasks join one.
 
 use crate::event::Settled;
 use crate::ids::{IdVec, InvocationId, TaskId};
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 pub(crate) enum Halt {
     /// Nothing more starts.
     Wait,
-    /// And what runs was told to end.
+    /// As `Wait`, and what runs is to end.
     Kill,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Invocations {
     pub(crate) all: IdVec<InvocationId, Invocation>,
     /// Those that have not ended; the others are empty.
     pub(crate) live: BTreeSet<InvocationId>,
-    /// Who wants a task that is not settled: exactly the tasks with `wanted` set.
+    /// The invocations that want a task that is not settled: exactly the tasks with `wanted` set.
     pub(crate) waiters: BTreeMap<TaskId, Vec<InvocationId>>,
     /// Callers that wait, and for how many invocations.
     pub(crate) callers: BTreeMap<TaskId, u32>,

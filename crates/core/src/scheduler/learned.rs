@@ -10,8 +10,8 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::residency::Residency;
 use crate::scheduler::task::TaskState;
 
-/// Tasks that are looked at because a file came into memory. A file that more of them read is small
-/// beside the rest, mostly.
+/// Maximum number of tasks that are looked at because a file came into memory. A file that more tasks read is mostly
+/// small beside the rest.
 const REVIEWED_MAX: usize = 64;
 
 impl Scheduler {
@@ -19,7 +19,7 @@ impl Scheduler {
         self.config.policy == Policy::LifoHlfet
     }
 
-    /// What is in memory, if the policy goes by it.
+    /// The files in memory, if the policy goes by them.
     pub(crate) fn residency(&self) -> Option<&Residency> {
         (self.config.policy == Policy::Cached).then_some(&self.learned.residency)
     }

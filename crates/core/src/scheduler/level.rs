@@ -12,7 +12,7 @@ use crate::scheduler::rank::RunTimes;
 use crate::scheduler::task::TaskState;
 use alloc::vec::Vec;
 
-/// Steps of a walk that one ended action pays for.
+/// Maximum number of steps of a walk for each action that has ended since the last one.
 const STEPS_PER_ACTION: usize = 16;
 
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct Levels {
     all: RunTimes,
     /// The rule of each task for which one was given.
     rule_of: IdVec<TaskId, Option<RuleId>>,
-    /// What each action is thought to take, from elsewhere; 0: nobody said.
+    /// The time that each action is thought to take, from elsewhere; 0: not known.
     expected: IdVec<TaskId, u64>,
     /// As of the last walk; 0 for tasks that were not there.
     by_task: IdVec<TaskId, u64>,
@@ -64,7 +64,7 @@ impl Levels {
         self.rule_of.get(id).copied().flatten()
     }
 
-    /// An action of a task ran so long.
+    /// Counts the run time of a task's action.
     pub(crate) fn add(&mut self, id: TaskId, run_ns: u64) {
         self.all.add(run_ns);
         self.ended += 1;
@@ -79,7 +79,7 @@ impl Levels {
         self.is_stale |= rule.times.mean_ns().is_some_and(|mean| has_moved(rule.used_ns, mean));
     }
 
-    /// So many tasks were activated.
+    /// Notes that this many tasks were activated, which makes all levels stale.
     pub(crate) fn on_activated(&mut self, tasks: usize) {
         self.ended += tasks;
         self.is_stale = true;

@@ -72,7 +72,7 @@ impl Scheduler {
         }
     }
 
-    /// Whoever fails next is not to be blamed, if it runs.
+    /// A task that fails next is not to blame, if it runs.
     pub(crate) fn on_failure_uncharged(&mut self, id: TaskId) {
         if matches!(self.graph.tasks[id].state, TaskState::Running { .. }) {
             self.lost_files.lacked.insert(id);
@@ -90,7 +90,7 @@ impl Scheduler {
         }
     }
 
-    /// A file has come to be known to be where nobody can get at it.
+    /// A file is now known to be out of reach.
     pub(crate) fn reopen_if_needed(&mut self, id: TaskId, out: &mut Vec<Output>) {
         self.decide_lost_member(id);
         if self.is_settled_and_lost(id)
@@ -109,9 +109,8 @@ impl Scheduler {
         wanted.collect()
     }
 
-    /// The invocation for which the lost file of a settled task has to be made again; none: nobody
-    /// needs it, or it is not certain yet (then `reopen_lost_inputs` sees to it when its dependent is
-    /// decided).
+    /// The invocation for which the lost file of a settled task has to be made again. `None`: nothing needs it, or that
+    /// is not certain yet (then `reopen_lost_inputs` deals with it when its dependent is decided).
     fn demand(
         &self,
         id: TaskId,
@@ -136,7 +135,7 @@ impl Scheduler {
                     TaskState::Waiting { .. } if self.will_run(dependent, id) => {
                         return task.invocation;
                     }
-                    // A task that only names others: who wants it wants these.
+                    // A task that only names others: an invocation that wants it wants these.
                     TaskState::Settled(how)
                         if how.is_well() && task.kind == TaskKind::Plain && !task.has_action =>
                     {
@@ -256,7 +255,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes again who wants a task that is no longer settled.
+    /// Notes again which invocations want a task that is no longer settled.
     fn want_again(&mut self, id: TaskId) {
         for &live in &self.invocations.live {
             let invocation = &mut self.invocations.all[live];

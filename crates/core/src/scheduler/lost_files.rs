@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 pub(crate) struct LostFiles {
     /// Nodes that were lost and have not joined again.
     pub(crate) away: BTreeSet<NodeId>,
-    /// Those of `away` that are not waited for: no fact names them any more.
+    /// Nodes of `away` that the run no longer waits for: no fact names them any more.
     pub(crate) given_up: BTreeSet<NodeId>,
     /// For each node the files whose facts name it, if files lie on nodes. A file that has moved
     /// away may still stand there.
@@ -38,7 +38,7 @@ pub(crate) struct LostFiles {
     pub(crate) any_reopened: bool,
 }
 
-/// What of a task's attempts does not count.
+/// The attempts of a task that do not count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uncounted {
     /// Attempts that used up no retry.
@@ -115,7 +115,7 @@ impl LostFiles {
         files.clone()
     }
 
-    /// A node is away for good: nothing lies there any more. The files for which it was the last place.
+    /// Forgets the files of a node that is away for good. Returns those for which it was the last place.
     pub(crate) fn forget_files(&mut self, node: NodeId, graph: &mut Graph) -> Vec<TaskId> {
         let mut gone = Vec::new();
         for id in self.files_on(node, graph) {

@@ -61,7 +61,7 @@ use crate::time::Now;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-/// Decides which tasks run, where and when. See `docs/design/scheduling.md`.
+/// Decides which tasks run, where and when. `docs/design/scheduling.md` describes it.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     pub(crate) config: Config,
@@ -72,10 +72,10 @@ pub struct Scheduler {
     pub(crate) checks: Checks,
     /// Cores whose tasks have ended, and which are not given away yet.
     pub(crate) kept: Kept,
-    /// What policies go by.
+    /// Measured times and memory that policies use.
     pub(crate) learned: Learned,
     pub(crate) random: Random,
-    /// What went with lost nodes.
+    /// The files that went with lost nodes.
     pub(crate) lost_files: LostFiles,
     /// Which nodes do well.
     pub(crate) health: Health,
@@ -150,9 +150,8 @@ impl Scheduler {
     /// Takes in one event and adds what is to be done to `out`, in the order in which it is to be done.
     ///
     /// # Panics
-    /// When the shell breaks the protocol: a number out of order, an answer that nobody asked for,
-    /// the end of an action that does not run. What comes from outside is checked by the shell,
-    /// with the views.
+    /// When the shell breaks the protocol: a number out of order, an answer to no question, the end of an action that
+    /// does not run. The shell checks what comes from outside, with the views.
     pub fn handle(&mut self, now: impl Into<Now>, event: Event<'_>, out: &mut Vec<Output>) {
         self.handle_at(now.into(), event, out);
     }

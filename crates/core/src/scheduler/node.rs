@@ -9,7 +9,7 @@ use crate::time::Time;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// A head that was passed over more often than this, times the cores of the node, reserves the node.
+/// Maximum number of times for each core of a node that other tasks may pass over a head. One more reserves the node.
 const PASSED_PER_CORE: u32 = 16;
 
 /// What a requirement asks of one node, after what no node can give was cut to what the largest has.
@@ -47,14 +47,14 @@ pub(crate) struct Node {
     /// Device numbers that no share has but suspended ones, for each `ResourceId`.
     devices_free: Vec<BTreeSet<u32>>,
     pub(crate) running: Running,
-    /// Shares of tasks that have ended, which nobody else has yet (`kept.rs`); never suspended.
+    /// Shares of tasks that have ended, which nothing else has yet (`kept.rs`); never suspended.
     kept: Running,
     /// Shares that a gang has before it begins, and those of tasks that run on several nodes on all
     /// nodes but their home; never suspended.
     held: Running,
-    /// So many tasks of the gang that is next wait for room here: nothing else starts.
+    /// This many tasks of the gang that is next wait for room here: nothing else starts.
     pub(crate) awaited: u32,
-    /// How many of `running` are suspended.
+    /// Number of shares in `running` that are suspended.
     pub(crate) suspended: u32,
     /// Only tasks with this requirement start here.
     pub(crate) reserved_for: Option<RequirementId>,
@@ -217,7 +217,7 @@ impl Node {
         devices
     }
 
-    /// Whose shares are held here.
+    /// The tasks whose shares are held here.
     pub(crate) fn held_by(&self) -> Vec<TaskId> {
         self.held.ids()
     }
@@ -299,7 +299,7 @@ impl Node {
         }
     }
 
-    /// Notes that a head with requirement `id` was passed over; whether that was once too often.
+    /// Notes that other tasks passed over a head with requirement `id`; whether that was once too often.
     pub(crate) fn pass_over(&mut self, id: RequirementId) -> bool {
         let passed = self.passed.entry(id).or_insert(0);
         *passed += 1;

@@ -80,7 +80,7 @@ impl Scheduler {
         self.learn_fact(id, fact);
         let task = &mut self.graph.tasks[id];
         let Some(request) = request else {
-            // In bulk; who knows when it was looked at.
+            // Gathered in bulk, at no known time.
             task.fact_epoch = 0;
             self.on_file_back(id, out);
             self.reopen_if_needed(id, out);
@@ -150,8 +150,8 @@ impl Scheduler {
         true
     }
 
-    /// Whether a file that nobody had is somewhere. Where files do not go with nodes, gone is gone: an answer may be
-    /// late.
+    /// Whether a file that no node had is somewhere now. Where files do not go with nodes a file that is gone stays
+    /// gone: an answer may be late.
     fn may_come_to_light(&self, found: &Places) -> bool {
         self.config.files_go_with_nodes() && !found.as_slice().is_empty()
     }

@@ -82,7 +82,7 @@ impl RunTimes {
         self.count += 1;
     }
 
-    /// At least 1; none when nothing ran yet.
+    /// The mean, at least 1; `None` when nothing ran yet.
     pub(crate) fn mean_ns(self) -> Option<u64> {
         let mean = self.total_ns.checked_div(u128::from(self.count))?;
         Some(u64::try_from(mean).expect("a mean of 64-bit numbers").max(1))
@@ -99,7 +99,7 @@ impl RankTimes {
         self.all.add(run_ns);
     }
 
-    /// The mean so far, at least 1; for a rank of which nothing ran yet that of all ranks.
+    /// The mean so far, at least 1; the mean of all ranks for a rank of which nothing ran yet.
     pub(crate) fn mean_ns(&self, rank: u32) -> u64 {
         let own = self.ranks.get(rank as usize).and_then(|times| times.mean_ns());
         own.or_else(|| self.all.mean_ns()).unwrap_or(1)

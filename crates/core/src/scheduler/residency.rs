@@ -9,7 +9,7 @@ use crate::scheduler::graph::Graph;
 use crate::scheduler::task::KnownFact;
 use alloc::collections::{BTreeMap, BTreeSet};
 
-/// Shares of a task's input are told apart in so many steps.
+/// Maximum share of a task's input, which is all of it: shares are whole numbers from 0 up.
 pub(crate) const SHARE_MAX: u8 = 8;
 
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl Residency {
         self.nodes.entry(node).capacity = capacity;
     }
 
-    /// `bytes` of a file are in memory now, and were used last; 0: none are any more.
+    /// Notes that `bytes` of a file are in memory now, and were used last; 0: the file is no longer there.
     pub(crate) fn set(&mut self, node: NodeId, file: TaskId, bytes: u64) {
         self.uses += 1;
         let memory = self.nodes.entry(node);
@@ -73,8 +73,8 @@ impl Residency {
         }
     }
 
-    /// A task read all of a file on a node. Where a node has it, that one's memory is used; if
-    /// several have it and the reader is not among them, the first one's.
+    /// A task read all of a file on a node. If the file lies on other nodes only, it is in the memory of the first of
+    /// them now; else in the reader's. Returns that node.
     pub(crate) fn read(&mut self, reader: NodeId, file: TaskId, graph: &Graph) -> NodeId {
         let KnownFact::Present { bytes, places, .. } = &graph.tasks[file].fact else {
             return reader;

@@ -1,14 +1,14 @@
 //! What runs on one node: a few tasks, found by their number.
 //!
-//! Numbers and shares lie in two vectors, in no order, and a number is looked for from end to end:
-//! the numbers of 64 actions are four lines of cache, where a tree has a dozen nodes all over the
-//! memory. It costs O(cores of the node), 1 us with 10^4.
+//! Numbers and shares lie in two vectors, in no order, and a search goes through all numbers: the numbers of 64 actions
+//! are four lines of cache, where a tree has a dozen nodes all over the memory. It costs O(cores of the node), 1 us
+//! with 10^4.
 
 use crate::ids::TaskId;
 use crate::scheduler::node::Share;
 use alloc::vec::Vec;
 
-/// Numbers looked at in one go, so that the compiler can compare them all at once.
+/// Numbers compared in one step, so that the compiler can compare them all at once.
 const CHUNK: usize = 16;
 
 #[derive(Clone, Debug, Default)]

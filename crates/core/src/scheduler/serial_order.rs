@@ -37,7 +37,7 @@ impl SerialOrder {
 }
 
 impl Scheduler {
-    /// The task whose turn it is, taken out; callers that wait for an invocation hold up nobody.
+    /// Takes the task whose turn it is; callers that wait for an invocation hold up no task.
     pub(crate) fn next_turn(&mut self) -> Option<TaskId> {
         if self.serial_order.len() == 0
             || self.counts.in_flight() > self.waiting_actions()

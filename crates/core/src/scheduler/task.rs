@@ -38,20 +38,20 @@ pub enum TaskState {
     Mustered,
     /// `StartAction` is out; it stands in the node's `running`.
     Running {
-        /// Where.
+        /// The node on which it runs.
         node: NodeId,
     },
     /// Its action has ended, and it waits for the others of its gang to end: then all have ended
     /// well, or all run again.
     AwaitingPeers {
-        /// Where it ran.
+        /// The node on which it ran.
         node: NodeId,
     },
     /// Its file has no action and is on lost nodes only: it waits for one of them to come back or to be given up.
     Lost,
     /// Its action succeeded; `GatherFact` or `AskNeeded` is out, to know the new timestamp.
     Inspecting,
-    /// Done with.
+    /// It is settled, in this way.
     Settled(Settled),
 }
 
@@ -191,7 +191,7 @@ pub(crate) struct Task {
     /// What its class answered last; of kind `Asked` only.
     pub(crate) answered: Timestamp,
     pub(crate) fact: KnownFact,
-    /// While `Ready`: the nodes whose queues it stands in; none: the remote queue.
+    /// While `Ready`: the nodes whose queues it stands in; empty: the remote queue.
     pub(crate) queued_at: Places,
 }
 

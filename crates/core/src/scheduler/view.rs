@@ -52,9 +52,9 @@ pub struct TaskView {
 pub struct NodeView {
     /// What it has.
     pub cores: u32,
-    /// Below 0 while callers that took their cores back share them.
+    /// Free cores. Below 0 while callers that took their cores back share them.
     pub cores_free: i64,
-    /// Below 0 as `cores_free`.
+    /// Free memory, bytes. Below 0 as `cores_free`.
     pub memory_bytes_free: i128,
     /// Running actions.
     pub running: usize,
@@ -191,7 +191,7 @@ impl Scheduler {
         invocation.is_some_and(|invocation| self.invocations.goes_on(invocation))
     }
 
-    /// How often a task is tried at most.
+    /// Maximum number of attempts of a task.
     pub fn attempts_max(&self, id: TaskId) -> u32 {
         let requirement = self.graph.tasks.get(id).map(|task| task.requirement);
         let class = requirement.and_then(|id| self.fleet.requirements.get(id));
@@ -207,7 +207,7 @@ impl Scheduler {
                 || self.config.files_on_nodes && !self.graph.tasks[id].aborted)
     }
 
-    /// The nodes whose queues a ready task stands in; none: the remote queue, or it is not ready.
+    /// The nodes whose queues a ready task stands in; empty: the remote queue, or it is not ready.
     pub fn candidate_nodes(&self, id: TaskId) -> &[NodeId] {
         match self.graph.tasks.get(id) {
             Some(task) if task.state == TaskState::Ready => task.queued_at.as_slice(),

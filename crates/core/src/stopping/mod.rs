@@ -1,8 +1,8 @@
 //! Ending what runs: gently first, then not.
 //!
-//! [`Stopping`] has one ladder of signals for each command that has to go, [`Shutdown`] the steps in
-//! which the last of a run are ended. Both decide what comes when; who is told, and how, is the
-//! shell's business. The table of both is in `docs/design/stopping.md`.
+//! [`Stopping`] has one ladder of signals for each command that has to go, [`Shutdown`] the steps in which the last of
+//! a run are ended. Both decide what comes when; the shell delivers it. The table of both is in
+//! `docs/design/stopping.md`.
 
 mod shutdown;
 #[cfg(test)]
@@ -14,14 +14,14 @@ pub use shutdown::{Shutdown, ShutdownStep, Wait};
 
 use crate::time::Time;
 
-/// What a command is told.
+/// The signal that a command gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// As the user's Ctrl-C.
     Interrupt,
-    /// To end.
+    /// The request to end.
     Terminate,
-    /// It is ended.
+    /// The forced end.
     Kill,
 }
 
@@ -44,12 +44,13 @@ pub enum StopHow {
     AtOnce,
 }
 
-/// By what a run ends its commands.
+/// How a run ends its commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopSettings {
     /// Timeout for the end of a command after a signal, ns.
     pub grace_ns: u64,
-    /// What commands of a run are told first that is to end gently. Where they ignore `Interrupt`, `Terminate`.
+    /// The first signal to the commands of a run that is to end gently: `Interrupt`, or `Terminate` where they ignore
+    /// that.
     pub first: Signal,
 }
 
@@ -59,23 +60,23 @@ pub(super) const SILENT_NODE_NS: u64 = 3_000_000_000;
 /// What the shell is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopEffect {
-    /// The run is to end from now on. To be noted before anything is told to end.
+    /// The run is to end from now on. The shell notes this before it ends anything.
     Begin {
-        /// How.
+        /// How the run is to end.
         how: StopHow,
     },
-    /// A command is told something, with its process group.
+    /// Send a signal to the process group of a command.
     Send {
-        /// Which, by the shell's number.
+        /// The command, by the shell's number.
         command: u32,
-        /// What.
+        /// The signal.
         signal: Signal,
     },
-    /// All that runs is ended, whoever has started it.
+    /// Kill all that runs, whatever has started it.
     KillAll,
-    /// The node of a command does not even kill: it is waited for no longer.
+    /// Wait no longer for the node of a command: it does not even kill.
     GiveUpNode {
-        /// Of which command.
+        /// The command, by the shell's number.
         command: u32,
     },
 }
@@ -92,7 +93,7 @@ pub struct Stopping {
     settings: StopSettings,
     how: Option<StopHow>,
     by_user: bool,
-    /// In the order in which commands were told.
+    /// The next rung of each command and its time, in the order in which the commands got their signals.
     ladder: Vec<(Time, u32, Rung)>,
 }
 
@@ -116,7 +117,7 @@ impl Stopping {
         self.by_user && self.how != Some(StopHow::AtOnce)
     }
 
-    /// When commands are told something next.
+    /// When commands get their next signal.
     pub fn due(&self) -> Option<Time> {
         self.ladder.iter().map(|(due, ..)| *due).min()
     }
@@ -130,7 +131,7 @@ impl Stopping {
         self.ladder.iter().filter_map(next).min_by_key(|(due, _)| *due)
     }
 
-    /// The run is to end; whether that says something new. What the commands are told follows with [`Self::end`].
+    /// Begins to end the run; whether that is news. [`Self::end`] signals the commands.
     pub(crate) fn begin(&mut self, how: StopHow, by_user: bool) -> bool {
         self.by_user |= by_user;
         if self.how == Some(StopHow::AtOnce) {
@@ -141,10 +142,10 @@ impl Stopping {
         true
     }
 
-    /// Commands are to end.
+    /// Sends commands their first signal.
     pub(crate) fn end(&mut self, now: Time, commands: &[u32], out: &mut Vec<StopEffect>) {
         let first = match self.how {
-            // The failure of a task ends others.
+            // The failure of a task ends other tasks.
             None => Signal::Terminate,
             Some(StopHow::Gently) => self.settings.first,
             Some(StopHow::AtOnce) => Signal::Kill,
@@ -154,7 +155,7 @@ impl Stopping {
         }
     }
 
-    /// Some time has passed.
+    /// Takes the steps that are due at `now`.
     pub(crate) fn take_due(&mut self, now: Time, out: &mut Vec<StopEffect>) {
         let due: Vec<_> = self.ladder.extract_if(.., |(due, ..)| *due <= now).collect();
         for (_, command, rung) in due {

@@ -1,25 +1,25 @@
 //! The last steps of a run, of which no part may be left.
 //!
-//! Each has its own timeout, after which the next one begins whatever has come of it. The shell asks
-//! for the next step whenever what is waited for may have come, and at [`Shutdown::due`].
+//! Each has its own timeout, after which the next one begins whatever has come of it. The shell asks for the next step
+//! whenever the event it waits for may have come, and at [`Shutdown::due`].
 
 use alloc::vec::Vec;
 
 use super::{SILENT_NODE_NS, Signal};
 use crate::time::Time;
 
-/// Timeout for the end of commands after SIGTERM, ns: nobody waits for what they do.
+/// Timeout for the end of commands after SIGTERM, ns: nothing depends on what they do.
 const COMMANDS_NS: u64 = 1_000_000_000;
-/// How often it is looked whether process groups have ended, ns.
+/// Interval between looks whether process groups have ended, ns.
 const GROUPS_STEP_NS: u64 = COMMANDS_NS / 20;
 /// Timeout for the end of agents elsewhere, with all that was started below them, ns.
 const AGENTS_NS: u64 = 2_000_000_000;
-/// Timeout for giving back what nodes were taken from, ns.
+/// Timeout for the release of what nodes were taken from, such as an allocation, ns.
 const RELEASE_NS: u64 = 10_000_000_000;
-/// How often it is looked whether agents have ended, ns.
+/// Interval between looks whether agents have ended, ns.
 const AGENTS_STEP_NS: u64 = 5_000_000;
 
-/// What is waited for.
+/// The event that a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// The end of each command is reported.
@@ -37,54 +37,54 @@ pub enum Wait {
 /// What the shell is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownStep {
-    /// Each command that runs is told this.
+    /// Send this signal to each command that runs.
     SignalCommands(Signal),
-    /// Agents that still owe the end of a command are waited for no longer.
+    /// Wait no longer for agents that still owe the end of a command.
     GiveUpSilent,
-    /// Each process group is told this.
+    /// Send this signal to each process group.
     SignalGroups(Signal),
-    /// Agents elsewhere end what was ever started below them.
+    /// Agents elsewhere end all that was ever started below them.
     EndBelow,
-    /// Those that have not are waited for no longer, and what was written meanwhile is put away.
+    /// Wait no longer for agents that have not, and put away what was written meanwhile.
     GiveUpUnended,
     /// Agents elsewhere end.
     Close,
-    /// They are waited for no longer.
+    /// Wait no longer for them.
     GiveUp,
 }
 
-/// See the file's head.
+/// The steps in which the commands, process groups or agents of a run are ended.
 #[derive(Debug)]
 pub struct Shutdown {
     waits: Wait,
-    /// What is done first; nothing: it has been.
+    /// The first step; `None` once it is done.
     first: Option<ShutdownStep>,
-    /// When what is waited for is looked at again, if it is not told.
+    /// When the shell looks again, if no report comes.
     look: Option<Time>,
-    /// How often it is looked.
+    /// Time between two looks, ns.
     step_ns: u64,
-    /// When it is waited for no longer.
+    /// When the shell waits no longer.
     until: Option<Time>,
     /// SIGKILL was sent.
     killed: bool,
-    /// When agents have had their time.
+    /// Until when agents have time.
     agents_until: Time,
 }
 
 impl Shutdown {
-    /// The commands that still run.
+    /// The steps that end commands that still run.
     pub fn of_commands(now: Time) -> Self {
         let first = ShutdownStep::SignalCommands(Signal::Terminate);
         Self::new(now, Wait::Reports, first, 0, COMMANDS_NS)
     }
 
-    /// Process groups whose leaders have ended, but not all members.
+    /// The steps that end process groups whose leaders have ended, but not all members.
     pub fn of_groups(now: Time) -> Self {
         let first = ShutdownStep::SignalGroups(Signal::Terminate);
         Self::new(now, Wait::Groups, first, GROUPS_STEP_NS, COMMANDS_NS)
     }
 
-    /// The agents elsewhere. `nothing_left`: they first end all that was started below them.
+    /// The steps that end the agents elsewhere. `nothing_left`: they first end all that was started below them.
     pub fn of_agents(now: Time, nothing_left: bool) -> Self {
         let (waits, first) = if nothing_left {
             (Wait::Below, ShutdownStep::EndBelow)
@@ -107,17 +107,17 @@ impl Shutdown {
         }
     }
 
-    /// What is waited for now.
+    /// The event that the current step waits for.
     pub fn waits(&self) -> Wait {
         self.waits
     }
 
-    /// When the next step is due, whatever comes until then.
+    /// When the next step is due, unless the event comes before.
     pub fn due(&self) -> Option<Time> {
         self.look.into_iter().chain(self.until).min()
     }
 
-    /// Goes on; whether this is over. `has_come`: what is waited for.
+    /// Takes the next step if it is due; whether this is over. `has_come`: the event it waits for has come.
     pub fn step(&mut self, now: Time, has_come: bool, out: &mut Vec<ShutdownStep>) -> bool {
         if let Some(first) = self.first.take() {
             out.push(first);
@@ -139,7 +139,7 @@ impl Shutdown {
                 false
             }
             Wait::Reports => {
-                // Then all that is owed is reported as lost.
+                // Then all ends that are owed are reported as lost.
                 self.until = None;
                 out.push(ShutdownStep::GiveUpSilent);
                 false

@@ -1,8 +1,8 @@
 //! One stream in one place: what its writers print is merged, and each reader gets all of it.
 //!
-//! The shell reads into the buffers that `space` hands out and writes what `pending` shows; all
-//! else is decided here. Knows no descriptors: a pipe that ends or breaks is told. Nor does it know
-//! where what is spilled lies: the shell keeps it, in order, and gives it back when it is asked to.
+//! The shell reads into the buffers that `space` hands out and writes what `pending` shows; all else is decided here.
+//! Knows no descriptors: the shell reports a pipe that ends or breaks. Nor does it know where spilled bytes lie: the
+//! shell keeps them, in order, and gives them back when it is asked to.
 
 mod edge;
 mod handing;
@@ -14,13 +14,13 @@ use super::ring::{Cursor, Ring};
 use super::spill::Loaded;
 use super::stall::Still;
 
-/// Bytes of a writer's buffer, and so of one read at most.
+/// Bytes of a writer's buffer, and so the maximum of one read.
 pub const READ_BYTES: usize = 128 << 10;
-/// Maximum bytes of a writer's buffer, while a record is longer than that.
+/// Maximum bytes of a writer's buffer, while a record is longer than `READ_BYTES`.
 pub const CARRY_BYTES_MAX: usize = 1 << 20;
-/// The window when nothing else is asked for.
+/// Maximum bytes that wait for readers, where nothing else is asked for.
 pub const WINDOW_BYTES: usize = 4 << 20;
-/// Minimum window: one record of the largest size that is kept whole, and one read.
+/// Minimum window, bytes: one record of the largest size that is kept whole, and one read.
 pub const WINDOW_BYTES_MIN: usize = 2 << 20;
 
 /// What becomes of writers when all readers have left.
@@ -32,16 +32,16 @@ pub enum OnClose {
     Drain,
 }
 
-/// How a stream is to be.
+/// The settings of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSettings {
     /// What a record is.
     pub record: RecordKind,
     /// Maximum bytes that wait for readers, by capacity.
     pub window: usize,
-    /// When all readers have left.
+    /// What happens when all readers have left.
     pub on_close: OnClose,
-    /// What a slow reader has not read goes elsewhere, where it would hold up a faster one.
+    /// Bytes that a slow reader has not read are spilled, where they would hold up a faster one.
     pub spills: bool,
     /// Writers are read one after the other: all of each comes before anything of the next.
     pub in_turn: bool,
@@ -72,18 +72,18 @@ pub struct Account {
 pub enum Fault {
     /// A writer has ended well, and its last record of a fixed size lacks bytes.
     Torn {
-        /// Which writer.
+        /// The writer.
         writer: usize,
-        /// How many bytes it has.
+        /// Bytes of that record.
         bytes: u64,
     },
     /// A reader at its end did not get what writers wrote: a fault of the engine.
     Differs {
-        /// Which reader.
+        /// The reader.
         reader: usize,
-        /// What it should have had.
+        /// The account it should have.
         expected: Account,
-        /// What it got.
+        /// The account it has.
         found: Account,
     },
 }
@@ -93,7 +93,7 @@ pub enum Fault {
 enum WriterState {
     /// Its pipe is open.
     Open,
-    /// Nobody can write any more; whether it ended well is not known.
+    /// Nothing can write any more; whether it ended well is not known.
     Closed,
     /// It has ended badly.
     Failed,
@@ -111,8 +111,8 @@ struct Writer {
     cutter: Cutter,
     /// Its buffer holds what could not go on, for want of room or of its turn.
     waits: bool,
-    /// It comes from a tree in which all readers had left, so parts of its records were dropped there. This one hears
-    /// of that later.
+    /// It comes from a tree in which all readers had left, so parts of its records were dropped there. This stream
+    /// learns of that later.
     is_unread: bool,
     account: Account,
 }
@@ -166,16 +166,16 @@ pub struct Flow {
     /// No more can be spilled for now.
     spill_is_full: bool,
     faults: Vec<Fault>,
-    /// A byte came or went since that was asked last.
+    /// A byte came or went since the last question.
     has_moved: bool,
 }
 
 impl Flow {
-    /// A stream with so many writers and readers; at least one of each.
+    /// A stream with this many writers and readers; at least one of each.
     ///
     /// # Panics
     ///
-    /// With several writers of raw bytes, or a record size of 0: who makes streams refuses these.
+    /// With several writers of raw bytes, or a record size of 0: the caller refuses these.
     pub fn new(settings: FlowSettings, writers: usize, readers: usize) -> Self {
         assert!(writers > 0 && readers > 0, "a stream has two ends");
         assert!(settings.record != RecordKind::Raw || writers == 1, "raw bytes cannot be merged");
@@ -226,7 +226,7 @@ impl Flow {
         one.buffer.len() < CARRY_BYTES_MAX && self.has_room(writer)
     }
 
-    /// Whether nothing of those before a writer is still to go on, where that counts.
+    /// Whether the writers before this one have nothing more to pass on, where that counts.
     fn is_turn_of(&self, writer: usize) -> bool {
         !self.settings.in_turn || self.writers[..writer].iter().all(Writer::is_done)
     }
@@ -235,14 +235,14 @@ impl Flow {
     pub fn space(&mut self, writer: usize) -> &mut Vec<u8> {
         let buffer = &mut self.writers[writer].buffer;
         if buffer.len() == buffer.capacity() {
-            // Twice as much each time, so that a long record is copied a few times only.
+            // Twice as much each time, so that a long record is copied only a few times.
             let capacity = (buffer.capacity() * 2).clamp(READ_BYTES, CARRY_BYTES_MAX);
             buffer.reserve_exact(capacity.saturating_sub(buffer.len()));
         }
         buffer
     }
 
-    /// So many bytes were appended to a writer's space.
+    /// Notes that bytes were appended to a writer's space.
     pub fn on_read(&mut self, writer: usize, bytes: usize) {
         self.writers[writer].account.bytes += bytes as u64;
         self.has_moved = true;
@@ -305,7 +305,7 @@ impl Flow {
         self.ring.held_bytes() + incoming <= self.settings.window
     }
 
-    /// There is room again, or the stream is free again: those go on that waited.
+    /// There is room again, or the stream is free again: writers that waited go on.
     fn retry_others(&mut self, but: usize) {
         for other in 0..self.writers.len() {
             if other != but && self.writers[other].waits {
@@ -314,7 +314,7 @@ impl Flow {
         }
     }
 
-    /// Nobody holds a writer's pipe any more.
+    /// No process holds a writer's pipe any more.
     pub fn on_writer_closed(&mut self, writer: usize) {
         if self.writers[writer].state == WriterState::Open {
             self.writers[writer].state = WriterState::Closed;
@@ -323,7 +323,7 @@ impl Flow {
         self.look_for_ends();
     }
 
-    /// A writer's task has ended. Only when that is known, and its pipe is closed, it is done.
+    /// A writer's task has ended. The writer is done once that is known and its pipe is closed.
     pub fn on_writer_ended(&mut self, writer: usize, well: bool) {
         let one = &mut self.writers[writer];
         if well {
@@ -384,8 +384,8 @@ impl Flow {
         }
     }
 
-    /// The pieces that a reader has not got, the next one first. Of one that is behind what is in
-    /// memory: those that were loaded.
+    /// The pieces that a reader has not got, the next one first. For a reader behind what is in memory: the loaded
+    /// ones.
     pub fn pending(&self, reader: usize) -> impl Iterator<Item = &[u8]> {
         let one = &self.readers[reader];
         let open = one.state == ReaderState::Open;
@@ -401,7 +401,7 @@ impl Flow {
         self.is_behind(reader) || self.pending(reader).next().is_some()
     }
 
-    /// So many of the pending bytes are in a reader's pipe.
+    /// Notes that this many of the pending bytes are in a reader's pipe.
     pub fn on_written(&mut self, reader: usize, bytes: usize) {
         let one = &mut self.readers[reader];
         one.account.bytes += bytes as u64;
@@ -415,8 +415,8 @@ impl Flow {
         self.release();
     }
 
-    /// What is to go elsewhere, so that writers can go on and a slow reader holds up no faster one:
-    /// bytes, and how many records end in them. It is read by one reader at least.
+    /// What to spill, so that writers can go on and a slow reader holds up no faster one: bytes, and how many records
+    /// end in them. At least one reader has read it.
     pub fn to_spill(&self) -> Option<(&[u8], u64)> {
         if !self.settings.spills || self.spill_is_full || self.aborted {
             return None;
@@ -434,8 +434,8 @@ impl Flow {
         self.ring.oldest()
     }
 
-    /// What was to be spilled is where it can be loaded from. Returns the readers that go on with it, later; those that
-    /// were behind already have it after what they have not loaded.
+    /// The piece was spilled and can be loaded. Returns the readers that continue with it later; those that were behind
+    /// already have it after what they have not loaded.
     pub fn on_spilled(&mut self) -> Vec<usize> {
         let mut behind = Vec::new();
         let (bytes, records) = self.ring.oldest().expect("it was shown");
@@ -479,7 +479,7 @@ impl Flow {
         self.is_behind(reader) && self.readers[reader].loaded.len() == 0
     }
 
-    /// Where to load the next spilled piece of a reader to; empty.
+    /// The empty buffer into which the next spilled piece of a reader is to be loaded.
     pub fn load_space(&mut self, reader: usize) -> &mut Vec<u8> {
         self.readers[reader].loaded.space()
     }
@@ -513,7 +513,7 @@ impl Flow {
         }
     }
 
-    /// Nobody will read what waits.
+    /// Drops what waits, as nothing will read it.
     fn abandon(&mut self) {
         self.exclusive = None;
         for writer in &mut self.writers {
@@ -598,7 +598,7 @@ impl Flow {
         self.readers.iter().all(|reader| reader.state == ReaderState::Left)
     }
 
-    /// Whether the writers' pipes are to be closed, so that who writes gets SIGPIPE.
+    /// Whether the writers' pipes are to be closed, so that a task that writes gets SIGPIPE.
     pub fn breaks_pipes(&self) -> bool {
         self.is_abandoned() && self.settings.on_close == OnClose::Sigpipe
     }
@@ -640,7 +640,7 @@ impl Flow {
         }
     }
 
-    /// Whether any byte came or went since this was asked last.
+    /// Whether any byte came or went since the last call.
     pub fn take_moved(&mut self) -> bool {
         core::mem::take(&mut self.has_moved)
     }
@@ -652,17 +652,17 @@ impl Flow {
         self.ring.held_bytes() + self.ring.spare_bytes() + buffers + loaded
     }
 
-    /// Of a writer.
+    /// The account of a writer.
     pub fn written(&self, writer: usize) -> Account {
         self.writers[writer].account
     }
 
-    /// Of a reader; complete when it is at its end or has left.
+    /// The account of a reader; complete when it is at its end or has left.
     pub fn read(&self, reader: usize) -> Account {
         self.readers[reader].account
     }
 
-    /// Of a reader, by now.
+    /// The account of a reader by now.
     pub fn read_so_far(&self, reader: usize) -> Account {
         let mut account = self.read(reader);
         if self.reader_state(reader) == ReaderState::Open {

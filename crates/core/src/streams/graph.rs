@@ -11,23 +11,23 @@ use crate::ids::TaskId;
 /// The two ends of a stream; the tasks of each in the order that was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamEnds {
-    /// Whose stdout goes in.
+    /// The tasks whose stdout goes in.
     pub writers: Vec<TaskId>,
-    /// Whose stdin comes from it.
+    /// The tasks whose stdin comes from it.
     pub readers: Vec<TaskId>,
 }
 
 /// Why some streams cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphError {
-    /// A stream has nobody at one of its ends.
+    /// A stream has no task at one of its ends.
     Empty {
-        /// Which, by its place.
+        /// Its place.
         stream: usize,
     },
     /// A task has one stdout, and is to write into two streams, or twice into one.
     WritesTwice {
-        /// Which task.
+        /// The task.
         task: TaskId,
         /// The first of these streams.
         first: usize,
@@ -36,7 +36,7 @@ pub enum GraphError {
     },
     /// A task has one stdin, and is to read from two streams, or twice from one.
     ReadsTwice {
-        /// Which task.
+        /// The task.
         task: TaskId,
         /// The first of these streams.
         first: usize,
@@ -45,9 +45,9 @@ pub enum GraphError {
     },
     /// A task is to read what it writes itself.
     Itself {
-        /// Which stream.
+        /// The stream.
         stream: usize,
-        /// Which task.
+        /// The task.
         task: TaskId,
     },
 }
@@ -133,8 +133,8 @@ impl StreamGraph {
         components
     }
 
-    /// What is left of it when only some tasks and streams are. Streams keep their places; one may have nobody at an
-    /// end.
+    /// What is left of the graph with only some tasks and streams. Streams keep their places; one may have no task at
+    /// an end.
     #[must_use]
     pub fn left(&self, tasks: &BTreeSet<TaskId>, streams: impl Fn(usize) -> bool) -> Self {
         let of = |ends: &[TaskId], stream| {

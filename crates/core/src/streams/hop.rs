@@ -1,45 +1,45 @@
-//! One edge of a stream between two hosts: what is said over it, and how much may be under way
+//! One edge of a stream between two hosts: the words that go over it, and how much may be under way
 //! (docs/design/streams.md, Hops).
 //!
-//! The sender is a reader of the stream on its host, the receiver a writer of it on the other. Whole
-//! records go one after the other, so the receiver cuts them again as it does a program's output.
-//! Knows no sockets: it is shown what has come, and shows what is to be written.
+//! The sender is a reader of the stream on its host, the receiver a writer of it on the other. Whole records go one
+//! after the other, so the receiver cuts them again as it does a program's output. Knows no sockets: the shell hands in
+//! what came, and takes what is to be written.
 
 use alloc::vec::Vec;
 
 use super::meter::LineMeter;
 use crate::Time;
 
-/// Bytes of the window that an edge begins with: what a receiver holds at most, and so a sender may
-/// have sent that no reader's host has taken.
+/// Bytes of the window that an edge begins with: the maximum that a receiver holds, and so that a sender may have sent
+/// and no reader's host has taken.
 pub const HOP_WINDOW_BYTES: usize = 1 << 20;
 /// Maximum bytes of a window: 160 MB/s with a round trip of 100 ms.
 pub const HOP_WINDOW_BYTES_MAX: usize = 16 << 20;
-/// Minimum time over which a rate is taken: shorter ones see bursts.
+/// Minimum time over which a rate is taken, ns: shorter ones see bursts.
 const RATE_NS_MIN: u64 = 10_000_000;
 /// Maximum bytes of one piece.
 const PIECE_BYTES_MAX: usize = 128 << 10;
-/// So much is taken before more may be sent, at most.
+/// Bytes that are taken before the sender gets credit for them.
 const GRANT_BYTES: usize = HOP_WINDOW_BYTES / 4;
 
 /// A piece of records follows: its length, u32.
 const DATA: u8 = 1;
 /// All is sent: bytes and records, u64 each.
 const END: u8 = 2;
-/// So many bytes more may be sent: u64.
+/// The sender may send this many bytes more: u64.
 const CREDIT: u8 = 3;
-/// Nobody there reads any more.
+/// Nothing there reads any more.
 const LEFT: u8 = 4;
-/// All was taken, and the accounts agree.
+/// The receiver took all, and the accounts agree.
 const DONE: u8 = 5;
-/// Wants an answer, from which the receiver knows the round trip.
+/// Asks for an answer, from which the receiver knows the round trip.
 const PROBE: u8 = 6;
 /// The answer. None comes behind `END`: nothing may lie unread where the receiver closes.
 const ECHO: u8 = 7;
 /// As `DATA`; since the piece before, the sender was never short of bytes that it might send.
 const MORE: u8 = 8;
 
-/// Numbers are little endian; `None`: no such word.
+/// Bytes of the numbers behind a word, which are little endian; `None` if there is no such word.
 fn body_bytes(kind: u8) -> Option<usize> {
     match kind {
         DATA | MORE => Some(4),
@@ -57,16 +57,16 @@ pub enum HopError {
     Broken,
     /// It ended before it said that it had sent, or taken, all.
     EndsEarly,
-    /// It has sent another number of bytes than it says.
+    /// It sent another number of bytes than it says.
     Differs {
-        /// That it says.
+        /// The number that it says.
         said: u64,
-        /// That came.
+        /// The number that came.
         came: u64,
     },
 }
 
-/// What it says, its numbers, and what is left of the bytes behind it.
+/// A word, its numbers, and the bytes behind it.
 type Word<'b> = (u8, [u64; 2], &'b [u8]);
 
 /// Takes words out of bytes as they come.
@@ -108,7 +108,7 @@ impl Words {
 #[derive(Debug, Default)]
 struct Outgoing {
     bytes: Vec<u8>,
-    /// Of these so many are gone.
+    /// Number of these that are written.
     gone: usize,
 }
 
@@ -139,7 +139,7 @@ impl Outgoing {
 pub enum SenderState {
     /// More may come.
     Open,
-    /// All is sent; it is not known whether it was taken.
+    /// All is sent; whether the other side took it is not known.
     Ending,
     /// The other side has taken all.
     Done,
@@ -174,13 +174,13 @@ impl Default for HopSender {
 }
 
 impl HopSender {
-    /// Bytes that would be taken now.
+    /// Bytes that it would take now.
     pub fn room(&self) -> usize {
         let is_free = self.state == SenderState::Open && self.out.left().is_empty();
         if is_free { self.credit.min(PIECE_BYTES_MAX) } else { 0 }
     }
 
-    /// Takes bytes as one piece, as far as there is room; how many.
+    /// Takes bytes as one piece, as far as there is room. Returns how many.
     pub fn take<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]>) -> usize {
         let room = self.room();
         if room == 0 {
@@ -209,7 +209,7 @@ impl HopSender {
         taken
     }
 
-    /// All is taken that there is; so many records.
+    /// Ends the edge: it has taken all bytes, with this many records.
     pub fn finish(&mut self, records: u64) {
         if self.state == SenderState::Open {
             self.state = SenderState::Ending;
@@ -217,17 +217,17 @@ impl HopSender {
         }
     }
 
-    /// What is to be written.
+    /// The bytes to write.
     pub fn to_write(&self) -> &[u8] {
         self.out.left()
     }
 
-    /// So much of it is.
+    /// Notes that this many of them are written.
     pub fn on_written(&mut self, bytes: usize) {
         self.out.on_written(bytes);
     }
 
-    /// What the other side says.
+    /// Takes in bytes from the other side.
     pub fn on_received(&mut self, mut bytes: &[u8]) -> Result<(), HopError> {
         while let Some((kind, [number, _], rest)) = self.words.next(bytes)? {
             bytes = rest;
@@ -274,11 +274,11 @@ impl HopSender {
 enum ReceiverState {
     /// More may come.
     Open,
-    /// All came, with so many records.
+    /// All came; the number of records.
     Ended(u64),
-    /// It has said that it took all.
+    /// It has sent `DONE`.
     Done,
-    /// It has said that nobody reads any more; what still comes is dropped.
+    /// It has sent `LEFT`; what still comes is dropped.
     Left,
     /// The other side has gone after that.
     Gone,
@@ -337,7 +337,7 @@ impl Window {
         Some(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
-    /// An answer came; by how many bytes the window has grown. `None`: nobody had asked.
+    /// An answer came. Returns by how many bytes the window has grown; `None` if there was no question.
     fn on_echo(&mut self) -> Option<usize> {
         let sample = self.now.0.saturating_sub(self.probed.take()?.0);
         let round_trip = self.round_trip_ns.map_or(sample, |shortest| shortest.min(sample));
@@ -361,7 +361,7 @@ impl Window {
 #[derive(Debug)]
 pub struct HopReceiver {
     state: ReceiverState,
-    /// What came and was not taken; what was is at the front.
+    /// Bytes that came; the first `taken` of them are taken already.
     held: Vec<u8>,
     taken: usize,
     /// Bytes of the present piece that have not come.
@@ -396,7 +396,7 @@ impl Default for HopReceiver {
 }
 
 impl HopReceiver {
-    /// It is so late. Without a clock the window stays as it is.
+    /// Sets the time. Without a clock the window stays as it is.
     pub fn on_time(&mut self, now: Time) {
         self.window.now = now;
     }
@@ -406,7 +406,7 @@ impl HopReceiver {
         self.window.bytes
     }
 
-    /// What the other side says.
+    /// Takes in bytes from the other side.
     pub fn on_received(&mut self, mut bytes: &[u8]) -> Result<(), HopError> {
         loop {
             if self.piece_left > 0 {
@@ -461,7 +461,7 @@ impl HopReceiver {
 
     /// A piece begins; `follows`: the sender was never short since the one before.
     fn meter_piece(&mut self, follows: bool) {
-        // Half a window that nobody takes: then it is not the line that holds up what comes.
+        // A window that is half full is held up by readers, not by the line.
         let is_taken = self.pending().len() <= self.window.bytes / 2;
         if self.state != ReceiverState::Open || !is_taken {
             self.meter.on_held_up();
@@ -470,7 +470,7 @@ impl HopReceiver {
         }
     }
 
-    /// Bytes a second that the line has been seen to carry since this was asked last.
+    /// Bytes a second that the line carried, as seen since the last call.
     pub fn take_line_rate(&mut self) -> Option<u64> {
         self.meter.take_rate()
     }
@@ -487,12 +487,12 @@ impl HopReceiver {
         }
     }
 
-    /// What came and was not taken.
+    /// The bytes that came and were not taken.
     pub fn pending(&self) -> &[u8] {
         &self.held[self.taken..]
     }
 
-    /// So much of it was taken.
+    /// Notes that this many of them were taken.
     pub fn on_taken(&mut self, bytes: usize) {
         self.taken += bytes;
         assert!(self.taken <= self.held.len(), "no more is taken than there is");
@@ -515,7 +515,7 @@ impl HopReceiver {
         }
     }
 
-    /// All came and was taken: the records that the sender has counted.
+    /// The sender's number of records, once all came and was taken.
     pub fn ended(&self) -> Option<u64> {
         match self.state {
             ReceiverState::Ended(records) if self.pending().is_empty() => Some(records),
@@ -527,7 +527,7 @@ impl HopReceiver {
         }
     }
 
-    /// The accounts agree: the sender is told.
+    /// Sends `DONE`: the accounts agree.
     pub fn finish(&mut self) {
         if matches!(self.state, ReceiverState::Ended(_)) {
             self.state = ReceiverState::Done;
@@ -535,7 +535,7 @@ impl HopReceiver {
         }
     }
 
-    /// Nobody reads here any more.
+    /// Sends `LEFT`: nothing reads here any more.
     pub fn leave(&mut self) {
         if matches!(self.state, ReceiverState::Open | ReceiverState::Ended(_)) {
             self.state = ReceiverState::Left;
@@ -545,12 +545,12 @@ impl HopReceiver {
         }
     }
 
-    /// What is to be written.
+    /// The bytes to write.
     pub fn to_write(&self) -> &[u8] {
         self.out.left()
     }
 
-    /// So much of it is.
+    /// Notes that this many of them are written.
     pub fn on_written(&mut self, bytes: usize) {
         self.out.on_written(bytes);
     }
@@ -634,7 +634,7 @@ mod tests {
         reader: usize,
     }
 
-    /// Bytes that a reader has got after so long, and the window then.
+    /// Bytes that a reader has got after this time, and the window then.
     fn carried(line: &VirtualLine, milliseconds: u64) -> (usize, usize) {
         use alloc::collections::VecDeque;
 

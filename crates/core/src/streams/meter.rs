@@ -4,9 +4,9 @@
 
 use crate::Time;
 
-/// Minimum time of a sample: what waited for a busy processor and then came at once is a small part of it.
+/// Minimum time of a sample, ns: bytes that waited for a busy processor and then came at once are a small part of it.
 const SAMPLE_NS: u64 = 200_000_000;
-/// Minimum bytes of one: they come in pieces of 16 KiB.
+/// Minimum bytes of a sample: they come in pieces of 16 KiB.
 const SAMPLE_BYTES: u64 = 256 << 10;
 
 /// Bytes that came one after the other while their sender was never short of any.
@@ -33,13 +33,13 @@ struct Sample {
 /// The meter of one edge.
 #[derive(Debug, Default)]
 pub(super) struct LineMeter {
-    /// `None`: none has begun, or something else than the line held it up.
+    /// The train under way; `None`: none has begun, or something other than the line held it up.
     train: Option<Train>,
-    /// None begins before: what comes until then was held up by the window.
+    /// No train begins earlier: the window held up what comes until then.
     not_before: Time,
     /// The last samples, the newest first.
     samples: [Option<Sample>; 3],
-    /// The largest median of three samples that nobody has taken.
+    /// The largest median of three samples since the last call of `take_rate`.
     rate: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ impl LineMeter {
         }
     }
 
-    /// The rate that was seen since it was taken last.
+    /// The rate seen since the last call.
     pub fn take_rate(&mut self) -> Option<u64> {
         self.rate.take()
     }

@@ -12,9 +12,9 @@ use super::graph::StreamEnds;
 use super::said::{Said, Traffic};
 use crate::ids::{NodeId, TaskId};
 
-/// Computing of a task, where nobody says how much it is.
+/// Cost of a task, thousandths, where the Rakefile gives none for any.
 const WEIGHT: u64 = 1_000;
-/// For what it sends, a task may go to a node that then has up to so many quarters of its even share.
+/// Maximum load of a node, in quarters of its even share, up to which a task may go there for what it sends.
 const SHARE_QUARTERS_MAX: u128 = 5;
 
 /// What is said of the tasks of a component.
@@ -29,7 +29,7 @@ pub struct Weights {
 /// What a stream carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Link {
-    /// With the bytes that each prints in a second; 0: not known.
+    /// The tasks that write, with the bytes that each prints in a second; 0: not known.
     writers: Vec<(TaskId, u64)>,
     readers: Vec<TaskId>,
 }
@@ -151,7 +151,7 @@ impl<'a> Placer<'a> {
         saved(one).cmp(&saved(other)).then_with(by_load)
     }
 
-    /// Bytes in a second that need not leave a node if the task goes there; 0 where that has its share already.
+    /// Bytes in a second that need not leave a node if the task goes there; 0 if the node has its share already.
     fn saved(&self, task: TaskId, (node, cores): (NodeId, u32)) -> u64 {
         let (writes, reads) = self.links_of(task);
         if (writes, reads) == (None, None) || self.is_over(task, node, cores) {
@@ -166,7 +166,7 @@ impl<'a> Placer<'a> {
             );
         let got = reads.map_or(0, |link| {
             let passing = &self.passing[link];
-            // Where one reads it already, all of it comes there anyway.
+            // If a task there reads it already, all of it comes there anyway.
             let written = passing.written_on.get(&node).copied().unwrap_or(0);
             if passing.read_on.contains(&node) { passing.bytes } else { written }
         });
@@ -231,7 +231,7 @@ mod tests {
         Said { cost_milli: Some(cost * 1_000), ..Said::default() }
     }
 
-    /// Where tasks go that fit `room` times on each of some nodes of so many cores.
+    /// Where tasks go that fit `room` times on each of some nodes, which have these cores.
     fn places(
         tasks: u32,
         streams: &[StreamEnds],

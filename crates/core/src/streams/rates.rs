@@ -9,14 +9,14 @@ use super::route::{Between, Distance, GroupId, Groups, LineCost, line_between};
 use crate::Time;
 use crate::ids::NodeId;
 
-/// Edges tell about once a second; who has told nothing for so long carries nothing, as far as is known. Less than two
-/// tellings, so that what edges carry by turns is not added.
+/// Timeout for the next report of an edge, ns; after it the edge counts as idle. Edges report about once a second. Less
+/// than the time of two reports, so that the rates of edges that carry by turns are not added.
 const SILENCE_NS: u64 = 1_500_000_000;
 
 /// An edge, by two numbers that are unique in a run.
 pub type EdgeKey = (u32, u32);
 
-/// An edge that has told something lately.
+/// The last report of an edge.
 #[derive(Clone, Copy, Debug)]
 struct Telling {
     from: NodeId,
@@ -24,22 +24,22 @@ struct Telling {
     at: Time,
     /// Bytes a second.
     rate: u64,
-    /// What it told before; nothing: that was not lately.
+    /// The rate that it reported before; `None` if that was not lately.
     before: Option<u64>,
 }
 
-/// What edges have told.
+/// The rates that edges have reported.
 #[derive(Clone, Debug, Default)]
 pub struct LineRates {
     telling: BTreeMap<EdgeKey, Telling>,
-    /// By who sends and who receives: the most that was seen of the line between them, bytes a second.
+    /// By sender and receiver: the highest rate that was seen of the line between them, bytes a second.
     best: BTreeMap<(NodeId, NodeId), u64>,
 }
 
 impl LineRates {
-    /// An edge from host to host has seen its line carry so many bytes a second.
+    /// Notes how many bytes a second an edge from host to host has seen its line carry.
     ///
-    /// Others that go over the same line at the same time have taken their part of it: what these tell is added.
+    /// Other edges over the same line at the same time have taken their part of it: their rates are added.
     pub fn observe(
         &mut self,
         now: Time,
@@ -56,7 +56,7 @@ impl LineRates {
         else {
             return;
         };
-        // Of one that begins while another ends both would be counted: the smaller of two that it told counts.
+        // If one edge begins while another ends, both would count: so the smaller of an edge's two last reports counts.
         let sum = |is_on: &dyn Fn(&Telling) -> bool| -> u64 {
             let on = self
                 .telling

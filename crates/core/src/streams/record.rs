@@ -11,9 +11,9 @@ pub enum RecordKind {
     Line,
     /// Ends with a zero byte.
     Nul,
-    /// Has so many bytes; not 0.
+    /// Has this many bytes; not 0.
     Fixed(u32),
-    /// Any bytes: there are no records, so that one writer can have the stream only.
+    /// Any bytes: there are no records, so the stream can have only one writer.
     Raw,
 }
 

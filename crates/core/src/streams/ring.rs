@@ -1,14 +1,13 @@
 //! Bytes that wait for the slowest reader: chunks in order, each reader with a place in them.
 //!
-//! Knows no records but their number in a chunk, and does not limit what goes in: who fills it asks
-//! `held_bytes` first.
+//! Knows no records but their number in a chunk, and does not limit what goes in: the caller asks `held_bytes` first.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Small pieces are appended to the last chunk up to this size; larger ones become chunks themselves.
+/// Maximum bytes of a piece that is appended to the last chunk; larger ones become chunks themselves.
 const SMALL_BYTES: usize = 16 << 10;
-/// Buffers that are kept for the next chunks.
+/// Maximum number of buffers that are kept for the next chunks.
 const SPARE_MAX: usize = 16;
 
 /// Some bytes, and how many records end in them.
@@ -33,7 +32,7 @@ impl Cursor {
         self.within
     }
 
-    /// So many bytes more of its chunk, which has `length`, are read; whether that is all of it.
+    /// Reads `bytes` more of its chunk, which has `length`; whether that is all of it.
     pub fn read_of(&mut self, bytes: usize, length: usize) -> bool {
         self.within += bytes;
         assert!(self.within <= length, "a reader reads no more than there is");
@@ -145,7 +144,7 @@ impl Ring {
         self.chunks.front().map(|chunk| (&chunk.bytes[..], chunk.records))
     }
 
-    /// Bytes of the oldest chunk that a reader has read; nothing: it reads another one.
+    /// Bytes of the oldest chunk that a reader has read; `None` if it reads another one.
     pub fn within_oldest(&self, place: Cursor) -> Option<usize> {
         (place.chunk == self.first).then_some(place.within)
     }
@@ -155,7 +154,7 @@ impl Ring {
         place.chunk > self.first
     }
 
-    /// Lets go of the oldest chunk, whoever has read it.
+    /// Lets go of the oldest chunk, whether readers have read it or not.
     pub fn forget_oldest(&mut self) {
         if let Some(chunk) = self.chunks.pop_front() {
             self.held_bytes -= chunk.bytes.capacity();
@@ -169,7 +168,7 @@ impl Ring {
         self.pending(place).next().is_none()
     }
 
-    /// A reader has read so many bytes more; how many records end in the chunks that it has left.
+    /// Moves a reader by this many bytes. Returns how many records end in the chunks that it has left.
     pub fn advance(&self, place: &mut Cursor, mut bytes: usize) -> u64 {
         let mut records = 0;
         loop {

@@ -54,11 +54,11 @@ pub enum Distance {
 /// A copy of a message from host to host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
-    /// Who sends.
+    /// The host that sends.
     pub from: NodeId,
-    /// Who receives.
+    /// The host that receives.
     pub to: NodeId,
-    /// Over what.
+    /// The line.
     pub over: Distance,
 }
 
@@ -67,7 +67,7 @@ pub struct Hop {
 pub enum Route {
     /// Over one of the hosts that read, the representative output end (section 3.3).
     Conventional {
-        /// Which host.
+        /// The host.
         end: NodeId,
     },
     /// From the writer's host to each that reads.
@@ -79,7 +79,7 @@ pub enum Route {
 /// How messages go where that is chosen group by group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
-    /// The host where all that is written meets; nothing: as usual (`meeting_of`).
+    /// The host where all that is written meets; `None`: as usual (`meeting_of`).
     pub meeting: Option<NodeId>,
     /// The groups whose representatives pass on what is for them and from them. To the hosts of the others, and from
     /// them, it goes directly.
@@ -283,7 +283,7 @@ pub struct LineCost {
 }
 
 impl LineCost {
-    /// It carries so many bytes a second.
+    /// Sets how many bytes a second it carries.
     pub fn set_rate(&mut self, bytes_per_s: u64) {
         self.kib_ns = (1024 * 1_000_000_000 / bytes_per_s.max(1)).max(1);
     }
@@ -293,7 +293,7 @@ impl LineCost {
     }
 }
 
-/// A line between groups that takes no more than so many times as long as one within a group is as good as that.
+/// Maximum round trip of a line between groups, in round trips within a group, at which it counts as a line within one.
 const LIKE_LAN: u64 = 5;
 
 /// A line between two groups: as it usually is, but for the time there and back, where that was measured. Where that is
@@ -368,8 +368,8 @@ pub struct PlanCost {
     pub delay_ns: u64,
     /// For each message, the sum over all copies.
     pub total_ns: u64,
-    /// The delay with what a message waits for those before it (M/D/1); nothing: more comes than
-    /// the plan can carry, or nearly so.
+    /// The delay with the time that a message waits for those before it (M/D/1); `None`: more comes than the plan can
+    /// carry, or nearly as much.
     pub response_ns: Option<u64>,
 }
 
@@ -445,7 +445,7 @@ pub fn cost_over(
 /// A route with what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Which.
+    /// The route.
     pub route: Route,
     /// Its cost.
     pub cost: PlanCost,

@@ -1,7 +1,7 @@
 //! What is said of tasks before they run (the "meta program" of MegaScript), and the traffic of a stream that follows.
 //!
-//! Says only what somebody has said, and what follows from that by the rules of
-//! docs/design/streams.md. What is usual otherwise, and what it is used for, is not known here.
+//! Says only what the Rakefile says, and what follows from that by the rules of docs/design/streams.md. What is usual
+//! otherwise, and what it is used for, is not known here.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use super::graph::StreamEnds;
 use crate::ids::TaskId;
 
-/// A message, where its size does not follow from what is said, bytes.
+/// Bytes of a message, where its size does not follow from what the Rakefile says.
 pub const MESSAGE_BYTES: u64 = 64 << 10;
-/// A volume in all is taken as passing in so many seconds.
+/// Time in which a volume that is given in all is taken to pass, s.
 const IN_ALL_S: u64 = 100;
 /// Messages in 1,000 s of writers that send in bursts: as many as can be carried.
 pub const BURST_PER_1000_S: u64 = u64::MAX;
@@ -60,7 +60,7 @@ pub fn thousandths(number: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(part.parse().ok()?)
 }
 
-/// What is said of a task; nothing where nothing is.
+/// What the Rakefile says of a task; `None` where it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// How much it computes, thousandths of any unit that is one for all.

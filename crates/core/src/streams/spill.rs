@@ -1,4 +1,4 @@
-//! What a slow reader has back of that which was spilled: one piece at a time.
+//! The spilled bytes that a slow reader gets back: one piece at a time.
 //!
 //! Knows neither where it comes from nor what lies before and after it.
 
@@ -17,17 +17,17 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// The next piece was spilled when its reader had read a part in which so many records end.
+    /// Notes that the next piece was spilled when its reader had read a part in which this many records end.
     pub fn expect(&mut self, seen: u64) {
         self.seen = seen;
     }
 
-    /// Bytes of the piece; 0: there is none.
+    /// Bytes of the piece; 0 if there is none.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What it takes in memory.
+    /// Bytes of memory that it takes.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -37,7 +37,7 @@ impl Loaded {
         self.bytes.get(within..).unwrap_or_default()
     }
 
-    /// For the bytes of a whole piece.
+    /// The buffer for the bytes of a whole piece.
     pub fn space(&mut self) -> &mut Vec<u8> {
         assert!(self.bytes.is_empty(), "the piece before it is read");
         &mut self.bytes

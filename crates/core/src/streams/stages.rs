@@ -2,7 +2,7 @@
 //! well, and what has ended well is not run again while its spool is good, and so are those that it comes from. So all
 //! readers of a stream have read the same.
 //!
-//! It does not know where spools lie, nor what begins and ends tasks: it is told, and asked whose turn it is.
+//! It does not know where spools lie, nor what begins and ends tasks: the shell reports, and asks whose turn it is.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -14,9 +14,9 @@ use crate::ids::TaskId;
 /// The members of one component. `S` is what the shell needs to start one.
 #[derive(Debug)]
 pub struct Stages<S> {
-    /// By member: whose spools it reads, in the order in which it reads them.
+    /// By member: the tasks whose spools it reads, in the order in which it reads them.
     sources: BTreeMap<TaskId, Vec<TaskId>>,
-    /// By member: its place in rake's order, if whoever prints for a task were its first prerequisites.
+    /// By member: its place in rake's order, if the tasks that print for a task were its first prerequisites.
     rank: BTreeMap<TaskId, u32>,
     /// Members that have ended well, in this attempt or an earlier one, and whose spool has not been found bad. With a
     /// member all are here whose spools it has read.
@@ -64,12 +64,12 @@ impl<S> Stages<S> {
         (self.rank.get(&member).copied().unwrap_or(u32::MAX), member)
     }
 
-    /// Whose spools a member reads, one after the other.
+    /// The tasks whose spools a member reads, one after the other.
     pub fn sources(&self, member: TaskId) -> &[TaskId] {
         self.sources.get(&member).map_or(&[], Vec::as_slice)
     }
 
-    /// A member is to run. False: it has, and what it printed is in its spool.
+    /// A member is to run. False if it has run already, and what it printed is in its spool.
     pub fn want(&mut self, member: TaskId, start: S) -> bool {
         if self.done.contains(&member) {
             return false;
@@ -83,7 +83,7 @@ impl<S> Stages<S> {
         self.waiting.contains_key(&self.key(member))
     }
 
-    /// Those that write for a member and have not ended well.
+    /// Tasks that write for a member and have not ended well.
     pub fn missing(&self, member: TaskId) -> impl Iterator<Item = TaskId> {
         self.sources(member).iter().copied().filter(|writer| !self.done.contains(writer))
     }
@@ -93,13 +93,13 @@ impl<S> Stages<S> {
         self.missing(member).next().is_none()
     }
 
-    /// Those whose turn it is, in rake's order.
+    /// Members whose turn it is, in rake's order.
     pub fn ready(&self) -> impl Iterator<Item = (TaskId, &S)> {
         let waiting = self.waiting.iter().map(|((_, member), start)| (*member, start));
         waiting.filter(|(member, _)| self.is_ready(*member))
     }
 
-    /// The next one whose turn it is.
+    /// Takes the next member whose turn it is.
     pub fn take_next(&mut self) -> Option<(TaskId, S)> {
         let (next, _) = self.ready().next()?;
         self.take(next).map(|start| (next, start))

@@ -1,7 +1,7 @@
 //! Cycles of streams in which no byte moves: in one place of a stream (`StallWatch`), and in all places of a cycle
 //! (`Stalls`).
 //!
-//! It cannot know whether members wait or compute; so it is asked for a word to the user, and for nothing else.
+//! It cannot know whether members wait or compute, so it only serves to warn the user.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -29,12 +29,12 @@ pub struct StallWatch {
     silence_ns: u64,
     /// When the last byte moved.
     moved: Time,
-    /// At the last look nothing had moved for so long.
+    /// At the last look nothing had moved for `silence_ns`.
     is_still: bool,
 }
 
 impl StallWatch {
-    /// From now on.
+    /// Watches from now on.
     pub fn new(now: Time, silence_ns: u64) -> Self {
         Self { silence_ns, moved: now, is_still: false }
     }
@@ -45,17 +45,17 @@ impl StallWatch {
         self.is_still = false;
     }
 
-    /// Looks whether nothing has moved for so long.
+    /// Looks whether nothing has moved for `silence_ns`.
     pub fn look(&mut self, now: Time) {
         self.is_still = now.0.saturating_sub(self.moved.0) >= self.silence_ns;
     }
 
-    /// Whether nothing had at the last look.
+    /// Whether nothing had moved at the last look.
     pub fn is_still(&self) -> bool {
         self.is_still
     }
 
-    /// When to look again; nothing: when something moves.
+    /// When to look again; `None`: when something moves.
     pub fn due(&self) -> Option<Time> {
         (!self.is_still).then(|| Time(self.moved.0.saturating_add(self.silence_ns)))
     }
@@ -78,7 +78,7 @@ pub struct Stalls {
     /// By node: how those of its streams are in which nothing moves. It may say so before it is known here that they
     /// have places there.
     still: BTreeMap<NodeId, BTreeMap<usize, Still>>,
-    /// Streams whose stall was told, and in which nothing has moved since.
+    /// Streams whose stall was reported, and in which nothing has moved since.
     told: BTreeSet<usize>,
 }
 
@@ -87,12 +87,12 @@ impl Stalls {
     pub fn on_opened(&mut self, stream: usize, node: NodeId) {
         self.places.insert((stream, node));
         if let Some(still) = self.still.get_mut(&node) {
-            // What was over there before it came back is none of this.
+            // The stream was over there, and has come back.
             still.retain(|one, how| *one != stream || *how != Still::Over);
         }
     }
 
-    /// A node says of all its streams in which nothing moves how they are there.
+    /// A node reports all its streams in which nothing moves.
     pub fn on_told(&mut self, node: NodeId, still: BTreeMap<usize, Still>) {
         let before = self.still.insert(node, still).unwrap_or_default();
         let still = &self.still[&node];
@@ -107,8 +107,8 @@ impl Stalls {
         self.still.insert(node, here.map(|(stream, _)| (*stream, Still::Over)).collect());
     }
 
-    /// Cycles in which nothing moves in any place, that were not told since something did; `tasks`: those that have
-    /// not ended.
+    /// Takes the cycles in which nothing moves in any place, and that were not reported since something did; `tasks`:
+    /// those that have not ended.
     pub fn take(&mut self, graph: &StreamGraph, tasks: &BTreeSet<TaskId>) -> Vec<Stall> {
         if self.still.values().all(BTreeMap::is_empty) {
             return Vec::new();
@@ -128,12 +128,12 @@ impl Stalls {
         found
     }
 
-    /// Whether a stall of a stream was told, and nothing has moved in it since.
+    /// Whether a stall of a stream was reported, and nothing has moved in it since.
     pub fn is_told(&self, stream: usize) -> bool {
         self.told.contains(&stream)
     }
 
-    /// How each stream is in all its places; nothing: something moves, or may.
+    /// How each stream is in all its places; `None`: something moves, or may.
     fn of_streams(&self) -> BTreeMap<usize, Option<Still>> {
         let mut streams = BTreeMap::new();
         for (stream, node) in &self.places {

@@ -7,9 +7,10 @@ use super::route::PlanCost;
 use super::said::Traffic;
 use crate::Time;
 
-/// Another route is cheaper for so long before it is taken.
+/// Minimum time for which another route must be cheaper before it is taken, ns.
 pub const WATCH_NS: u64 = 5_000_000_000;
-/// Messages in 1,000 s above which records are taken to be sent several at a time.
+/// Maximum number of messages in 1,000 s at which records are taken to be sent one by one; with more, several go at a
+/// time.
 const APART_PER_1000_S: u64 = 1_000_000;
 
 /// The watch of one stream.
@@ -22,8 +23,8 @@ pub struct RouteWatch {
 }
 
 impl RouteWatch {
-    /// So many bytes and records have gone in so far: what went in since the last look, as traffic. Nothing: too little
-    /// time has passed.
+    /// Takes the bytes and records that have gone in so far. Returns what went in since the last look, as traffic;
+    /// `None` if too little time has passed.
     pub fn observe(&mut self, now: Time, bytes: u64, records: u64) -> Option<Traffic> {
         let Some((before, old_bytes, old_records)) = self.seen else {
             self.seen = Some((now, bytes, records));

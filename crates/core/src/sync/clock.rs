@@ -8,16 +8,16 @@
 
 use alloc::collections::VecDeque;
 
-/// Two clocks drift apart by at most so much, in parts of 10^9. The kernel slews a clock by up to 500 ppm, and
+/// Maximum drift of two clocks against each other, in parts of 10^9. The kernel slews a clock by up to 500 ppm, and
 /// crystals differ by some 50.
 pub const DRIFT_PPB_MAX: i64 = 600_000;
-/// Exchanges that are kept; older ones say little, as their bounds have widened.
+/// Maximum number of exchanges that are kept; older ones say little, as their bounds have widened.
 const KEPT: usize = 64;
 
 /// Maximum time that a clock shows, ns: some 73 years after its start, either way.
 const TIME_NS_MAX: u64 = 1 << 61;
 
-/// One question and its answer: ns by the clock of who took the time.
+/// One question and its answer; each time is ns by the clock of the host that took it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The question was sent, here.
@@ -67,7 +67,7 @@ impl Exchange {
 pub struct Offset {
     /// So far.
     pub ahead_ns: i64,
-    /// Off by at most so much.
+    /// Maximum error of that.
     pub bound_ns: i64,
 }
 
@@ -76,7 +76,7 @@ pub struct Offset {
 pub struct ClockFilter {
     /// The last ones, the oldest first.
     exchanges: VecDeque<Exchange>,
-    /// So often an exchange contradicted the others: a clock was not what it had been.
+    /// How often an exchange contradicted the others: a clock was not what it had been.
     contradictions: u32,
 }
 
@@ -98,7 +98,7 @@ impl ClockFilter {
         }
     }
 
-    /// How far the node's clock is ahead when this one shows `here_ns`; nothing before the first exchange.
+    /// How far the node's clock is ahead when this one shows `here_ns`; `None` before the first exchange.
     pub fn at(&self, here_ns: i64) -> Option<Offset> {
         let (least, most) = self.limits_at(here_ns)?;
         let ahead_ns = midpoint(least, most);
@@ -115,7 +115,7 @@ impl ClockFilter {
         self.exchanges.iter().min_by_key(|exchange| exchange.round_trip_ns())
     }
 
-    /// So often an exchange contradicted those before it.
+    /// How often an exchange contradicted those before it.
     pub fn contradictions(&self) -> u32 {
         self.contradictions
     }

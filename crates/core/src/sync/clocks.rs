@@ -1,7 +1,8 @@
-//! The clocks of all nodes that rounds have workers on: which are asked for the time, how often, and what is known.
+//! The clocks of all nodes that rounds have workers on: which are asked for the time and when, and what is known of
+//! them.
 //!
-//! An exchange is the shell's to make, as near the socket as it can; here is decided when. One clock may be known
-//! exactly: that of the hub's own machine. It knows no round.
+//! The shell makes an exchange, as near the socket as it can; this part decides when. One clock may be known exactly:
+//! that of the hub's own machine. It knows no round.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -11,14 +12,17 @@ use super::rounds::RoundEffect;
 use crate::ids::NodeId;
 use crate::time::Time;
 
-/// So many exchanges are made one after the other: the best of them counts.
+/// Maximum number of exchanges in a burst, one after the other; the best of them counts.
 pub const BURST: u32 = 16;
-/// Of a node that is known they take some so long, but for two: rounds wait for them.
+/// Maximum time of a burst with a node whose round trip is known, ns, but for [`BURST_MIN`] exchanges: rounds wait for
+/// it.
 const BURST_NS: u64 = 40_000_000;
+/// Minimum number of exchanges in a burst.
 const BURST_MIN: u32 = 2;
-/// A clock that was asked within so long need not be asked again: two clocks drift apart by 30 us at most meanwhile.
+/// Maximum age of a burst, ns, at which a clock need not be asked again: two clocks drift apart by 30 us at most
+/// meanwhile.
 const FRESH_NS: u64 = 50_000_000;
-/// Nor within so many of its shortest round trips: that is 6 % of what its bound is at least.
+/// The same in the node's shortest round trips: the drift meanwhile is 6 % of its least bound.
 const FRESH_ROUND_TRIPS: u64 = 50;
 
 /// What is known of the clocks of nodes.
@@ -29,16 +33,16 @@ pub struct Clocks {
 
 #[derive(Clone, Debug)]
 enum Known {
-    /// So far ahead, always.
+    /// It is always this far ahead, ns.
     Exactly(i64),
-    /// By exchanges.
+    /// Exchanges measure it.
     Measured(Measured),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Measured {
     filter: ClockFilter,
-    /// Exchanges of the burst that is under way and have not come.
+    /// Exchanges of the burst under way that have not come back.
     awaited: u32,
     /// When the last burst was over.
     fresh: Option<Time>,
@@ -47,12 +51,12 @@ struct Measured {
 }
 
 impl Clocks {
-    /// A node's clock is so far ahead, and stays so.
+    /// Sets how far a node's clock is ahead, for good.
     pub fn set_exact(&mut self, node: NodeId, ahead_ns: i64) {
         self.nodes.insert(node, Known::Exactly(ahead_ns));
     }
 
-    /// Has the node asked for the time, unless that is under way.
+    /// Asks a node for the time, unless a burst is under way.
     pub fn measure(&mut self, node: NodeId, out: &mut Vec<RoundEffect>) {
         let known = self.nodes.entry(node).or_insert_with(|| Known::Measured(Measured::default()));
         if let Known::Measured(measured) = known
@@ -86,7 +90,8 @@ impl Clocks {
         matches!(self.nodes.get(&node), Some(Known::Measured(Measured { awaited: 1.., .. })))
     }
 
-    /// Whether the clock was asked a moment ago, or need not be. What is under way can be waited for or not.
+    /// Whether a burst with the node was over a moment ago, or none is needed. A burst under way may still be waited
+    /// for.
     pub fn is_fresh(&self, now: Time, node: NodeId) -> bool {
         match self.nodes.get(&node) {
             Some(Known::Exactly(_)) => true,
@@ -98,7 +103,7 @@ impl Clocks {
         }
     }
 
-    /// Whether the last burst was over at most so long ago, and none is under way.
+    /// Whether the last burst was over at most `age_ns_max` ago, and none is under way.
     pub fn is_known_since(&self, node: NodeId, now: Time, age_ns_max: u64) -> bool {
         match self.nodes.get(&node) {
             Some(Known::Exactly(_)) => true,
@@ -110,7 +115,7 @@ impl Clocks {
         }
     }
 
-    /// How far the node's clock is ahead when the hub's shows that; nothing: it is not known.
+    /// How far the node's clock is ahead when the hub's shows `here_ns`; `None` if it is not known.
     pub fn at(&self, node: NodeId, here_ns: i64) -> Option<Offset> {
         match self.nodes.get(&node)? {
             Known::Exactly(ahead_ns) => Some(Offset { ahead_ns: *ahead_ns, bound_ns: 0 }),
@@ -124,12 +129,12 @@ impl Clocks {
         u64::try_from(last.max(former)).unwrap_or(0)
     }
 
-    /// The exchange with the shortest round trip; nothing where the clock is known exactly.
+    /// The exchange with the shortest round trip; `None` if the clock is known exactly.
     pub fn best(&self, node: NodeId) -> Option<&Exchange> {
         self.measured(node)?.filter.best()
     }
 
-    /// So often an exchange with the node contradicted those before it.
+    /// How often an exchange with the node contradicted those before it.
     pub fn contradictions(&self, node: NodeId) -> u32 {
         self.measured(node).map_or(0, |measured| measured.filter.contradictions())
     }
@@ -143,13 +148,13 @@ impl Clocks {
 }
 
 impl Measured {
-    /// The shortest round trip that is known; 0: none is.
+    /// The shortest known round trip, ns; 0 if none is known.
     fn trip_ns(&self) -> u64 {
         self.filter.round_trip_ns_min().and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
     }
 
-    /// How often the node is asked. Where trips are long an exchange of a second ago bounds the clock almost as well as
-    /// a new one, and all that are kept count.
+    /// Number of exchanges of the next burst. Where trips are long an exchange of a second ago bounds the clock almost
+    /// as well as a new one, and all that are kept count.
     fn burst(&self) -> u32 {
         let exchanges = BURST_NS.checked_div(self.trip_ns()).unwrap_or(u64::MAX);
         u32::try_from(exchanges).unwrap_or(BURST).clamp(BURST_MIN, BURST)

@@ -9,18 +9,19 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::ids::NodeId;
 
-/// A worker whose gate saw the instant later than so long before it was late, whether it began in time or not.
+/// Minimum time before the instant at which a worker's gate must see it, ns; if later, the worker was late, whether it
+/// began in time or not.
 pub(super) const SEEN_BEFORE_NS: u64 = 1_000_000;
-/// The least time from the decision to the instant.
+/// Minimum time from the decision to the instant, ns.
 pub(super) const MARGIN_NS_MIN: u64 = 2_000_000;
-/// The least for a node of which no round is known.
+/// Minimum time for a node of which no round is known, ns.
 pub(super) const FIRST_NS_MIN: u64 = 10_000_000;
-/// And what each worker adds to that: its node has to wake it up before. Of known nodes it is what each worker adds
-/// that is more than there were.
+/// Time that each worker adds to that, ns: its node has to wake it up before. On known nodes each worker adds it beyond
+/// the number that there were.
 pub(super) const FIRST_NS_WORKER: u64 = 100_000;
-/// And so many times the longest round trip to it.
+/// Round trips to the node that are added to that, of the longest.
 pub(super) const FIRST_ROUND_TRIPS: u64 = 3;
-/// Rounds that are remembered of each node: one in which a worker was late counts for so long.
+/// Maximum number of rounds that are remembered of each node: one in which a worker was late counts until then.
 const KEPT: usize = 32;
 
 /// What is known of one node when a round is decided.
@@ -38,7 +39,7 @@ pub(super) struct Taken {
     pub workers: u32,
     /// From the decision until the last worker of the node saw the instant.
     pub needed_ns: u64,
-    /// It had so long.
+    /// Time from the decision to the instant.
     pub margin_ns: u64,
     /// A worker of the node was late.
     pub is_late: bool,
@@ -50,25 +51,25 @@ pub(super) struct Margins {
     nodes: BTreeMap<NodeId, Known>,
 }
 
-/// Of one node.
+/// What is known of one node.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// The oldest first.
+    /// The last rounds, the oldest first.
     rounds: VecDeque<Taken>,
     /// What the node wanted for the last of them.
     wanted_ns: u64,
 }
 
 impl Margins {
-    /// For a round of so many workers on these nodes.
+    /// The time from the decision to the instant for a round with this many workers on these nodes.
     pub fn of(&self, workers: u32, nodes: impl IntoIterator<Item = NodeNow>) -> u64 {
         let each = nodes.into_iter().map(|node| self.of_node(workers, node));
         each.max().unwrap_or(0).max(MARGIN_NS_MIN)
     }
 
-    /// A round is over that had begun. One who was late although it saw the instant in time has slept too long, perhaps
-    /// since the wakes of all were too close to the instant: the next round has more, but no more than a first round
-    /// has without its trips, as nothing that is longer than the wakes helps.
+    /// Learns from a round that is over and had begun. A worker that was late although it saw the instant in time has
+    /// slept too long, perhaps since the wakes of all were too close to the instant. The next round has more time, but
+    /// no more than a first round has without its trips, as nothing that is longer than the wakes helps.
     pub fn learn(&mut self, now: NodeNow, taken: Taken) {
         let wakes_ns = FIRST_NS_MIN + FIRST_NS_WORKER * u64::from(taken.workers);
         let late_ns = if taken.is_late { taken.margin_ns.min(wakes_ns) / 2 } else { 0 };
@@ -103,7 +104,7 @@ impl Margins {
     }
 }
 
-/// Where no round is known.
+/// The time for a node of which no round is known.
 fn first_ns(workers: u32, now: NodeNow) -> u64 {
     FIRST_NS_MIN + FIRST_NS_WORKER * u64::from(workers) + FIRST_ROUND_TRIPS * now.round_trip_ns_max
 }
@@ -116,7 +117,7 @@ mod tests {
 
     const HERE: NodeNow = NodeNow { node: NodeId(0), round_trip_ns_max: 0 };
 
-    /// A round whose last worker saw the instant so long after the decision; whether one was late.
+    /// A round whose last worker saw the instant this long after the decision; whether one was late.
     fn live(margins: &mut Margins, workers: u32, now: NodeNow, needed_ns: u64) -> (u64, bool) {
         let margin_ns = margins.of(workers, [now]);
         let is_late = needed_ns + SEEN_BEFORE_NS > margin_ns;

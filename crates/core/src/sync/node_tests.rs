@@ -50,7 +50,8 @@ fn answer(rounds: &mut Rounds, mut now: i64, hosts: &[Host], out: &mut Vec<Round
     now
 }
 
-/// A round with one worker on each host, up to its instant: when that is decided, the instant, and what hosts are told.
+/// A round with one worker on each host, up to its instant: when that is decided, the instant, and what each host is
+/// sent.
 fn committed(hosts: &[Host]) -> (Rounds, i64, i64, Vec<(NodeId, i64)>) {
     let (mut rounds, mut out, mut now) = (Rounds::default(), Vec::new(), 1_000_000_000i64);
     let workers = u32::try_from(hosts.len()).unwrap();

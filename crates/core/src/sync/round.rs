@@ -14,13 +14,13 @@ use crate::time::Time;
 /// What a round is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundSpec {
-    /// How many commands begin together, at least 1.
+    /// Number of commands that begin together, at least 1.
     pub workers: u32,
-    /// From being handed over until it waits a worker has so long.
+    /// Timeout for a worker to wait at its gate, from being handed over, ns.
     pub ready_ns_max: u64,
-    /// Workers that have not ended by then are sent SIGTERM so long after the instant.
+    /// Time from the instant to SIGTERM for workers that have not ended by then, ns.
     pub stop_after_ns: Option<u64>,
-    /// Nobody waits for anybody.
+    /// No worker waits for another.
     pub is_plain: bool,
 }
 
@@ -33,13 +33,13 @@ pub struct Passed {
     pub spun_ns: i64,
     /// It went on.
     pub start_ns: i64,
-    /// It was to go on so long after the instant.
+    /// The worker's offset: it was to go on this long after the instant.
     pub offset_ns: i64,
-    /// It was to spin before that, as its node has a core for each worker: one that still slept then was late.
+    /// It was to spin before that, as its node has a core for each worker: a worker that still slept then was late.
     pub spins: bool,
-    /// It was waited for, and has begun with all others: it was not late then.
+    /// The others waited for it, and it has begun with all of them: then it was not late.
     pub has_met: bool,
-    /// The processor on which it did.
+    /// The processor on which it went on.
     pub cpu: i32,
 }
 
@@ -63,14 +63,14 @@ pub enum Fault {
 /// How a worker was late, by the clock of its own node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lateness {
-    /// It learnt when the instant is so many ns after it was to begin; below 0: before that, but too shortly.
+    /// It learnt the instant this many ns after it was to begin; below 0: before that, but too late all the same.
     Told(i64),
-    /// It slept so many ns beyond that.
+    /// It slept this many ns beyond that.
     Slept(i64),
 }
 
 impl Lateness {
-    /// After the worker was to begin; below 0: before.
+    /// Time after the worker was to begin, ns; below 0: before.
     pub fn by_ns(self) -> i64 {
         let (Self::Told(ns) | Self::Slept(ns)) = self;
         ns
@@ -80,32 +80,32 @@ impl Lateness {
 /// One worker of a round that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerResult {
-    /// Which.
+    /// Its number.
     pub worker: u32,
-    /// Where it ran; nothing: it was never handed over.
+    /// Where it ran; `None` if it was never handed over.
     pub node: Option<NodeId>,
-    /// When it began, ns after the round's first start; nothing: it did not, or did not say.
+    /// When it began, ns after the round's first start; `None` if it did not, or did not say.
     pub start_ns: Option<i64>,
     /// When it was over, likewise.
     pub end_ns: Option<i64>,
-    /// Nothing: it was not late.
+    /// How it was late; `None` if it was not.
     pub late: Option<Lateness>,
-    /// Where it began; negative: not known.
+    /// The processor on which it began; negative: not known.
     pub cpu: i32,
 }
 
 /// The clock of a node with workers of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeClock {
-    /// Which.
+    /// The node.
     pub node: NodeId,
-    /// How far it was ahead at the instant, as was known before the round: by this the node was told when.
+    /// How far it was ahead at the instant, as was known before the round: the node learnt the instant by this.
     pub before: Option<Offset>,
-    /// The same, as is known after it: by this starts are compared.
+    /// The same, as is known after the round: starts are compared by this.
     pub after: Option<Offset>,
     /// By the exchange with the shortest round trip: that, and how far the clock is behind by the paper's formula.
     pub best: Option<(i64, i64)>,
-    /// So often an exchange contradicted those before it since the instant was decided.
+    /// How often an exchange contradicted those before it since the instant was decided.
     pub contradictions: u32,
 }
 
@@ -114,7 +114,7 @@ pub struct NodeClock {
 pub struct RoundResult {
     /// Why it was given up.
     pub fault: Option<Fault>,
-    /// The instant.
+    /// The instant of the round.
     pub t0: Option<Time>,
     /// From the decision to it.
     pub margin_ns: u64,
@@ -125,13 +125,13 @@ pub struct RoundResult {
     pub begun_after_ns: Option<i64>,
     /// Last end minus first start; likewise.
     pub span_ns: Option<u64>,
-    /// The starts of two workers are compared to within so much: the sum of the two largest bounds of clocks.
+    /// Maximum error between the starts of two workers: the sum of the two largest bounds of clocks.
     pub clock_bound_ns: u64,
     /// Workers that were late.
     pub late: u32,
-    /// All, by number.
+    /// All workers, by number.
     pub workers: Vec<WorkerResult>,
-    /// By number.
+    /// The clocks of their nodes, by number.
     pub clocks: Vec<NodeClock>,
 }
 
@@ -154,9 +154,9 @@ pub(super) struct Worker {
     pub state: WorkerState,
     /// Where its command was handed over.
     pub node: Option<NodeId>,
-    /// What its gate has noted, and when that was heard.
+    /// What its gate has noted, and when the hub learnt of it.
     passed: Option<(Passed, Time)>,
-    /// When that was heard, and how long it had run.
+    /// When the hub learnt of its end, and how long it had run.
     ended: Option<(Time, u64)>,
 }
 
@@ -164,9 +164,9 @@ pub(super) struct Worker {
 pub(super) enum Phase {
     /// Some worker does not wait yet.
     Gathering,
-    /// All wait; some clock has been asked, and is waited for until then.
+    /// All wait; some clock was asked. Until when the round waits for it.
     Timing(Time),
-    /// All know when; decided at the first, for the second.
+    /// All know the instant: when it was decided, and the instant.
     Committed(Time, Time),
     /// It will not begin.
     GivenUp(Fault),
@@ -179,11 +179,11 @@ pub(super) struct Round {
     pub workers: Vec<Worker>,
     /// The stop was sent, or is not wanted.
     pub is_stopped: bool,
-    /// What was known of the clocks of its nodes when they were told the instant.
+    /// What was known of the clocks of its nodes when these learnt the instant.
     pub told: BTreeMap<NodeId, Offset>,
-    /// So often exchanges with a node had contradicted one another until then.
+    /// How often exchanges with a node had contradicted one another until then.
     pub contradicted: BTreeMap<NodeId, u32>,
-    /// All is over; clocks are asked once more, until then.
+    /// All workers are over; clocks are asked once more. Until when the round waits for them.
     pub closing: Option<Time>,
 }
 
@@ -221,7 +221,7 @@ impl Round {
         matches!(self.phase, Phase::Gathering | Phase::Timing(_)) && !self.spec.is_plain
     }
 
-    /// Those with workers, each once, in order.
+    /// Nodes with workers, each once, in order.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.workers.iter().filter_map(|it| it.node).collect();
         nodes.sort_unstable();
@@ -275,7 +275,7 @@ impl Round {
         margins.of(self.spec.workers, self.nodes().into_iter().map(|node| node_now(node, clocks)))
     }
 
-    /// It is over: tells what it has needed on each node all of whose workers have told when they saw the instant.
+    /// Hands what it needed to `margins`, for each node all of whose workers have said when they saw the instant.
     pub fn teach(&self, margins: &mut Margins, clocks: &Clocks) {
         let Phase::Committed(decided, t0) = self.phase else { return };
         for (node, told) in &self.told {
@@ -285,7 +285,7 @@ impl Round {
             else {
                 continue;
             };
-            // Its clock may show so much less than was told.
+            // Its clock may show this much less than the node was sent.
             let needed_ns = seen_ns - told.ahead_ns + told.bound_ns - signed(decided);
             let taken = Taken {
                 workers: self.spec.workers,
@@ -313,7 +313,8 @@ impl Round {
         Some(passed.start_ns - self.offset_of(worker, clocks, true)?.ahead_ns)
     }
 
-    /// By the clock of its own node, which was told when: what the clocks are off by makes nobody late.
+    /// How the worker was late, by the clock of its own node, in which the node got the instant: errors between clocks
+    /// make no worker late.
     fn lateness(&self, worker: &Worker) -> Option<Lateness> {
         let told = self.told.get(&worker.node?)?;
         let (passed, _) = worker.passed?;

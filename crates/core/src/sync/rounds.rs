@@ -1,9 +1,9 @@
 //! The rounds of synchronised starts as one machine each: Gathering -> Timing -> Committed -> Closing -> Ended, or
 //! GivenUp.
 //!
-//! The shell tells which command of which worker was handed over where, waits, has begun and is over, and what nodes
-//! say of their clocks; it is told whom to ask for the time, when a round's instant is, which workers are to be ended,
-//! and what came of it. Times are ns by the hub's clock.
+//! The shell reports which command of which worker was handed over where, waits, has begun and is over, and what nodes
+//! say of their clocks. The effects say which node to ask for the time, when a round's instant is, which workers are to
+//! end, and what came of it. Times are ns by the hub's clock.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,49 +16,50 @@ use super::round::{Phase, Round, Worker, WorkerState, signed};
 use crate::ids::NodeId;
 use crate::time::Time;
 
-/// Clocks are waited for so long when all workers are ready, and so long when all are over.
+/// Timeout for clocks when all workers are ready, ns.
 const TIMING_NS_MAX: u64 = 2_000_000_000;
+/// Timeout for clocks when all workers are over, ns.
 const CLOSING_NS_MAX: u64 = 1_000_000_000;
-/// Workers wait so long beyond the instant at most until all others are on a processor, too: some turns of other
+/// Maximum time beyond the instant that workers wait for others that are not on a processor, ns: some turns of other
 /// programs there.
 const PATIENCE_NS: u64 = 100_000_000;
 
 /// What the shell is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoundEffect {
-    /// Asks a node for the time so often, one exchange after the other.
+    /// Ask a node for the time: a burst of exchanges, one after the other.
     Measure {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// How often.
+        /// Number of exchanges.
         exchanges: u32,
     },
-    /// Tells the agents of the round when it begins.
+    /// Send the agents of the round the instant.
     Commit {
-        /// Which.
+        /// The round.
         round: u32,
-        /// When.
+        /// The instant.
         t0: Time,
-        /// And by the clock of each node with workers, ns.
+        /// The instant by the clock of each node with workers, ns.
         nodes: Vec<(NodeId, i64)>,
-        /// So long beyond that they wait for one another at most; 0: not.
+        /// Maximum time beyond it that workers wait for one another, ns; 0: they do not.
         patience_ns: u64,
     },
-    /// Ends the workers that wait or come to wait.
+    /// End the workers that wait or come to wait.
     GiveUp {
-        /// Which.
+        /// The round.
         round: u32,
-        /// Why.
+        /// Why it does not begin.
         fault: Fault,
     },
-    /// Sends SIGTERM to the workers.
+    /// Send SIGTERM to the workers.
     Stop {
-        /// Which.
+        /// The round.
         round: u32,
     },
-    /// All are over.
+    /// All workers are over.
     Ended {
-        /// Which.
+        /// The round.
         round: u32,
         /// What came of it.
         result: RoundResult,
@@ -68,14 +69,14 @@ pub enum RoundEffect {
 /// All rounds that have not ended, the clocks of their nodes, and what former rounds have needed there.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
-    /// Those that have not ended.
+    /// The rounds that have not ended, by number.
     open: BTreeMap<u32, Round>,
     clocks: Clocks,
     margins: Margins,
 }
 
 impl Rounds {
-    /// The clock of a node is known, and so far ahead of the hub's.
+    /// Sets how far the clock of a node is ahead of the hub's, which is known exactly.
     pub fn set_exact_clock(&mut self, node: NodeId, ahead_ns: i64) {
         self.clocks.set_exact(node, ahead_ns);
     }
@@ -94,7 +95,7 @@ impl Rounds {
             && awaited.is_some_and(|it| it.state == WorkerState::Awaited)
     }
 
-    /// Why it was given up.
+    /// Why a round was given up.
     pub fn fault(&self, id: u32) -> Option<Fault> {
         match self.open.get(&id)?.phase {
             Phase::GivenUp(fault) => Some(fault),
@@ -119,7 +120,7 @@ impl Rounds {
         }
     }
 
-    /// It waits at its gate.
+    /// A worker waits at its gate.
     pub fn ready(&mut self, now: Time, id: u32, worker: u32, out: &mut Vec<RoundEffect>) {
         let Some(it) = self.worker(id, worker) else { return };
         if !matches!(it.state, WorkerState::Prepared(_)) {
@@ -144,12 +145,12 @@ impl Rounds {
         &self.clocks
     }
 
-    /// Has a node's clock asked, for others than rounds.
+    /// Asks a node for the time, for others than rounds.
     pub fn measure_clock(&mut self, node: NodeId, out: &mut Vec<RoundEffect>) {
         self.clocks.measure(node, out);
     }
 
-    /// A node has said what time it is there.
+    /// A node has answered with its time.
     pub fn exchanged(
         &mut self,
         now: Time,
@@ -188,14 +189,14 @@ impl Rounds {
         }
     }
 
-    /// It has gone through its gate.
+    /// A worker has gone through its gate.
     pub fn passed(&mut self, now: Time, id: u32, worker: u32, passed: Passed) {
         if let Some(it) = self.worker(id, worker) {
             it.pass(now, passed);
         }
     }
 
-    /// Its command is over, and has run so long since its gate.
+    /// The command of a worker is over, and has run this long since its gate.
     pub fn over(
         &mut self,
         now: Time,
@@ -210,7 +211,7 @@ impl Rounds {
         self.end_if_over(now, id, out);
     }
 
-    /// No command of it will come.
+    /// No command of a worker will come.
     pub fn left(&mut self, now: Time, id: u32, worker: u32, out: &mut Vec<RoundEffect>) {
         let Some(it) = self.worker(id, worker) else { return };
         if it.state != WorkerState::Awaited {
@@ -242,7 +243,7 @@ impl Rounds {
         self.open.values().filter_map(Round::due).min()
     }
 
-    /// What is due now.
+    /// Does what is due now.
     pub fn tick(&mut self, now: Time, out: &mut Vec<RoundEffect>) {
         let ids: Vec<u32> = self.open.keys().copied().collect();
         for id in ids {
@@ -282,7 +283,7 @@ impl Rounds {
         self.open.get(&id).is_some_and(|round| round.has_workers_on(node))
     }
 
-    /// Whether it has not ended.
+    /// Whether a round has not ended.
     pub fn is_known(&self, id: u32) -> bool {
         self.open.contains_key(&id)
     }
@@ -311,7 +312,8 @@ impl Rounds {
         nodes.into_iter().any(|node| self.clocks.is_asked(node))
     }
 
-    /// A burst that a round before has begun is not waited for where the clock is known well enough without.
+    /// Commits a round once its clocks are known. It does not wait for a burst that an earlier round began where the
+    /// clock is known well enough without.
     fn commit_if_timed(&mut self, now: Time, id: u32, out: &mut Vec<RoundEffect>) {
         let Some(round) = self.open.get(&id) else { return };
         let mut nodes = round.nodes().into_iter();
@@ -341,7 +343,7 @@ impl Rounds {
         out.push(RoundEffect::Commit { round: id, t0, nodes, patience_ns });
     }
 
-    /// Only a round that has not begun can be given up; one in which nobody waits need not be.
+    /// Gives up a round, unless it has begun; one in which no worker waits need not be given up.
     fn give_up(&mut self, id: u32, fault: Fault, out: &mut Vec<RoundEffect>) {
         let Some(round) = self.open.get_mut(&id) else { return };
         if round.is_pending() {
@@ -362,7 +364,7 @@ impl Rounds {
         round.teach(&mut self.margins, &self.clocks);
         round.closing = Some(Time(now.0.saturating_add(CLOSING_NS_MAX)));
         for node in round.nodes() {
-            // One that is lost says no more.
+            // A lost node says no more.
             if self.clocks.at(node, signed(now)).is_some() {
                 self.clocks.measure(node, out);
             }

@@ -1,32 +1,32 @@
-//! What is said of many lags or overheads: the one place that computes it.
+//! Statistics of lags or overheads: the one place that computes them.
 //!
 //! Units are the caller's; here they are ns. The median of an even number is the mean of the two in the middle; another
 //! quantile is the value of nearest rank, so it is one that was seen.
 
 use alloc::vec::Vec;
 
-/// The share of a program's time for which all workers are to run together, in hundredths: the paper's rule.
+/// Share of a program's time for which all workers are to run together, percent: the paper's rule.
 const TOGETHER_PERCENT: u64 = 99;
 
-/// Of one set of values.
+/// The figures of one set of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
     /// Their sum divided by their number.
     pub mean: u64,
     /// The smallest.
     pub min: u64,
-    /// Half of them are at most so large, half at least.
+    /// The median.
     pub median: u64,
-    /// 99 of 100 are at most so large.
+    /// The value that 99 of 100 do not exceed.
     pub p99: u64,
     /// The largest.
     pub max: u64,
 }
 
 impl Spread {
-    /// Of these; nothing of none.
+    /// The figures of these values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut values: Vec<u64> = values.into_iter().collect();
         values.sort_unstable();
@@ -40,13 +40,13 @@ impl Spread {
     }
 }
 
-/// The shortest program whose workers run together for 99 % of its time, when starting and ending them takes so long
+/// The shortest program whose workers run together for 99 % of its time, when starting and ending them takes this long
 /// (section 5.4.1 of the paper: 17 ms, so 1.7 s).
 pub fn shortest_program_ns(overhead_ns: u64) -> u64 {
     overhead_ns.saturating_mul(100) / (100 - TOGETHER_PERCENT)
 }
 
-/// By how much `y` grows with each `x`, in thousandths, by least squares; nothing with fewer than two different `x`.
+/// By how much `y` grows with each `x`, in thousandths, by least squares; `None` with fewer than two different `x`.
 pub fn slope_thousandths(points: &[(u64, u64)]) -> Option<i64> {
     let count = i128::try_from(points.len()).ok()?;
     let sum = |of: fn(i128, i128) -> i128| -> i128 {

@@ -1,4 +1,4 @@
-//! Commands that run in what their task asks for (`needs env:`): the script in front of them, and what is told when it
+//! Commands that run in what their task asks for (`needs env:`): the script in front of them, and the message when it
 //! could not set that up. What scripts do is not known here.
 
 use rakuda_proto::Text;
@@ -11,7 +11,7 @@ const NOT_SET_UP: i32 = 125 << 8;
 /// How the line begins in which such a script says why.
 const WHY: &[u8] = b"rakuda: needs env: ";
 
-/// Lines of output among which that one is looked for.
+/// Maximum number of last lines of output among which that line is looked for.
 pub(crate) const LINES_MAX: usize = 20;
 
 /// What is executed for a command.
@@ -28,7 +28,7 @@ pub(super) fn wrapped(program: Program, inside: &CommandEnvironment) -> Program 
 }
 
 /// Why the environment could not be had, if the command ended so for that. `lines` are the last ones that its task
-/// printed; none: nobody listened, and then the status alone decides.
+/// printed; `None`: no output was read, and the status alone decides.
 pub(crate) fn trouble(
     inside: &CommandEnvironment,
     status: i32,

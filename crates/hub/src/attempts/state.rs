@@ -1,4 +1,4 @@
-//! What the hub keeps of attempts and their commands; what becomes of them is told in `attempts`.
+//! What the hub keeps of attempts and their commands; `attempts` decides what becomes of them.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(crate) type RunningAttempt = rakuda_core::Attempt<AttemptDetails, PendingCom
 /// What the hub keeps with an attempt.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptDetails {
-    /// Where its target is, absolute: the Rakefile may move before it ends. Empty: it has none.
+    /// Where its target is, absolute: the Rakefile may move before it ends. Empty if it has none.
     pub target: PathBuf,
     /// Its target before it began; `None`: no target, or it was missing.
     pub before: Option<FileIdentity>,
@@ -58,7 +58,7 @@ pub(crate) struct FailedCommand {
     pub program: Program,
     /// As wait(2) gives it.
     pub status: i32,
-    /// Why it could not be started.
+    /// Why it could not be started, if so.
     pub error: Option<Vec<u8>>,
 }
 
@@ -67,13 +67,13 @@ pub(crate) struct FailedCommand {
 pub(crate) struct RunningCommand {
     /// What it executes; in an environment, without the script in front of it.
     pub program: Program,
-    /// What it runs in.
+    /// The environment in which it runs (`needs env:`).
     pub env: Option<Box<CommandEnvironment>>,
     /// When it was handed to the agent, by the monotonic clock.
     pub started_ns: u64,
-    /// Whose action asked for it.
+    /// The task whose action asked for it.
     pub task: Option<TaskId>,
-    /// Which attempt of that; 0: none.
+    /// The attempt of that task; 0: none.
     pub attempt: u32,
     /// Where it runs.
     pub node: NodeId,
@@ -88,7 +88,7 @@ pub(crate) struct RunningCommand {
 pub(crate) struct PreparedCommand {
     /// What it is when the node gives it back.
     pub pending: PendingCommand,
-    /// It gets them when it has begun.
+    /// Signals that it gets when it has begun.
     pub signals: Vec<i32>,
 }
 

@@ -1,4 +1,4 @@
-//! What no node can ever have of that which tasks ask of theirs: said once all is known of all nodes.
+//! Choices that no node can ever fulfil: the user learns of them once all is known of all nodes.
 //!
 //! A folder may be made while the run goes on. So one that is not there counts only when nothing is
 //! left that could make it before a task which asks for it, and all nodes have looked since.
@@ -24,7 +24,7 @@ use crate::settings::RunSettings;
 enum Outlook {
     /// Some node may fulfil it.
     Possible,
-    /// A provider that has failed may tell a name yet.
+    /// A provider that has failed may still give the name.
     NotKnown,
     /// It names a folder that is nowhere so far; else why no node can ever fulfil it.
     NoFolder(String),
@@ -180,7 +180,7 @@ impl Hub {
         })
     }
 
-    /// The rows of all nodes that take tasks, now or later; nothing: of some not all is known yet, or others may come.
+    /// The rows of all nodes that take tasks, now or later; `None`: not all is known of some, or others may come.
     fn rows_of_all(&self) -> Option<Vec<(NodeId, Row)>> {
         let is_open = self.settings.cluster.as_ref().is_some_and(ClusterPlan::is_joinable);
         if is_open || self.run.nodes().is_expecting() {

@@ -1,4 +1,4 @@
-//! What tasks choose by, and what the core was told of it.
+//! What tasks choose by, and what the core knows of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,10 @@ use crate::information::state::Information;
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) wish: Wish,
-    /// As of so many attributes.
+    /// Its choice, as understood with the attributes known so far.
     pub(super) choice: Choice,
     pub(super) attributes: (usize, u64),
-    /// What is wrong with it as long as no provider has told an attribute that it names.
+    /// What is wrong with it until a provider gives an attribute that it names.
     pub(super) unknown: Option<String>,
     /// It names an attribute that turns out to be of another kind: why it means nothing.
     pub(super) wrong: Option<String>,
@@ -39,33 +39,33 @@ pub(super) struct Wanted {
 pub(super) struct Peers {
     pub(super) cores: u32,
     pub(super) memory_bytes: u64,
-    /// So many there are.
+    /// Number of them.
     pub(super) count: u32,
 }
 
-/// See the file's head.
+/// The choices of tasks among nodes, and what the core knows of them.
 #[derive(Default)]
 pub(crate) struct Choosing {
-    /// By the front's number.
+    /// The choices, by the front's number.
     pub(super) wanted: BTreeMap<u32, Wanted>,
-    /// Of the core's requirements that choose: the front's number.
+    /// The front's number of each requirement of the core that chooses.
     pub(super) of_core: BTreeMap<RequirementId, u32>,
-    /// How nodes suit, as the core has it.
+    /// How nodes suit, as the core knows.
     pub(super) told: BTreeMap<(RequirementId, NodeId), Suits>,
-    /// Of the core's requirements that tasks of gangs have.
+    /// The tasks of gangs that have a requirement of the core.
     pub(super) gangs: BTreeMap<RequirementId, Peers>,
     claims: BTreeMap<NodeId, Claims>,
-    /// Where tasks have claims.
+    /// Nodes on which a task has claims.
     claimed: BTreeMap<TaskId, Vec<NodeId>>,
-    /// Of which there is news.
+    /// Nodes of which there is news.
     pub(super) touched: BTreeSet<NodeId>,
-    /// Nothing has run since then, and tasks have waited.
+    /// Since when nothing has run, and tasks have waited.
     pub(super) waits_since: Option<Time>,
-    /// That was said.
+    /// The user knows that.
     pub(super) is_wait_told: bool,
     /// Something was started in this run.
     pub(super) has_started: bool,
-    /// Since then nothing has run that could make a folder, as far as that was seen.
+    /// Since when nothing has run that could make a folder, as far as that was seen.
     pub(super) calm_since: Option<Time>,
     /// Started, and not noted yet: what the choice of their nodes rested on.
     pub(super) chosen: BTreeMap<TaskId, Vec<Seen>>,
@@ -97,7 +97,8 @@ impl Choosing {
         self.calm_since = None;
     }
 
-    /// What the core has done by itself: whatever was started, the node suits nobody with a condition any more.
+    /// Follows what the core has done by itself: whatever was started, the node suits no task with a condition any
+    /// more.
     pub(super) fn on_started(
         &mut self,
         known: &mut Information,
@@ -174,7 +175,7 @@ impl Choosing {
         Some(wanted.choice.verdict(&mut known.table, row, claims, now))
     }
 
-    /// So many tasks of a gang a node suits at once, where it suits one.
+    /// Maximum number of tasks of a gang that a node suits at once, where it suits one.
     pub(super) fn at_once(
         &mut self,
         known: &mut Information,

@@ -1,7 +1,7 @@
 //! What is remembered of failed attempts, so that the last lines on the terminal can say what went
 //! wrong and what to do next.
 //!
-//! It changes nothing about what runs. How the lines look is told in `text`.
+//! It changes nothing about what runs. `text` decides how the lines look.
 
 mod resume;
 pub(crate) mod state;
@@ -28,16 +28,16 @@ use crate::targets::TargetEnding;
 use state::{Cause, Note};
 use text::{FailedTask, Summary, TASKS_MAX};
 
-/// Failures that are remembered with all that is known about them.
+/// Maximum number of failures that are remembered with all that is known about them.
 const NOTES_MAX: usize = 100;
 
-/// Lines of its output that are told of a task.
+/// Maximum number of lines of a task's output that are shown.
 const LINES_MAX: usize = 5;
 
-/// Names of tasks that are told as not run because of one.
+/// Maximum number of names of tasks that are shown as not run because of one.
 const NAMES_MAX: usize = 5;
 
-/// Tasks that are looked at to count those.
+/// Maximum number of tasks that are looked at to count those.
 const STEPS_MAX: usize = 1_000_000;
 
 /// How an exception's first line begins that rake's `sh` raises; and in the front's words, where rake has none for what
@@ -116,7 +116,7 @@ impl Hub {
         self.failures.notes.insert(id, note);
     }
 
-    /// What a task has printed is no good, as was found out when its action had ended well.
+    /// The output of a task is no good, as was found out when its action had ended well.
     pub(crate) fn note_spoilt(&mut self, id: TaskId, reason: &str) {
         let (node, took_ns) = self.streams.end_of(id).unwrap_or((LOCAL_NODE, 0));
         self.failures.aborted.remove(&id);
@@ -145,7 +145,7 @@ impl Hub {
         self.failures.notes.insert(id, note);
     }
 
-    /// A task fails that was never begun: why.
+    /// Notes why a task fails that was never begun.
     pub(crate) fn note_refused(&mut self, id: TaskId, reason: &str) {
         self.failures.count += 1;
         if self.failures.notes.len() >= NOTES_MAX {
@@ -165,7 +165,8 @@ impl Hub {
         self.failures.notes.insert(id, note);
     }
 
-    /// A task has failed for good. Where the run goes on with others, the end may be hours away: so it is told now.
+    /// Reports a task that has failed for good. Where the run goes on with others, the end may be hours away, so it is
+    /// shown now.
     pub(crate) fn tell_failure(&mut self, id: TaskId) {
         if let Some(ending) = self.failures.endings.remove(&id) {
             let name = text::red(&self.display_name(id), self.settings.colour);
@@ -282,7 +283,7 @@ impl Hub {
         summary
     }
 
-    /// The file with all output, from where the user is; none when nothing is recorded.
+    /// The file with all output, from where the user is; `None` if nothing is recorded.
     fn log_shown(&self) -> Option<String> {
         let folder = self.record.folder_if_open()?;
         let path = folder.join("output.log");
@@ -329,7 +330,7 @@ fn printable_line(line: &[u8]) -> String {
     printable(&shown[start..])
 }
 
-/// What is said of a task that was lost with these nodes, after its name.
+/// What the user reads of a task that was lost with these nodes, after its name.
 pub(crate) fn blame(nodes: &[String]) -> String {
     let (count, names) = (nodes.len(), nodes.join(", "));
     if count >= BLAME_AFTER as usize {

@@ -18,7 +18,7 @@ pub(crate) enum Cause {
     },
     /// The first line of what Ruby raised, with its place.
     Exception(Vec<u8>),
-    /// It was lost with so many nodes, of these names, that it is taken to be the reason.
+    /// It was lost with too many nodes, of these names, and is taken to be the cause.
     Lost(Vec<String>),
 }
 
@@ -43,10 +43,10 @@ pub(super) struct Note {
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     pub(super) notes: BTreeMap<TaskId, Note>,
-    /// Their last attempts were told to end, because of others or by the user.
+    /// Tasks whose last attempts were ended because of others or by the user.
     pub(super) aborted: BTreeSet<TaskId>,
     pub(super) count: u32,
-    /// How those ended that failed just now, where it is told at once.
+    /// How tasks ended that failed just now, where that is shown at once.
     pub(super) endings: BTreeMap<TaskId, String>,
 }
 
@@ -60,7 +60,7 @@ impl Failures {
         }
     }
 
-    /// Its last attempt was told to end: it did not fail by itself.
+    /// Whether its last attempt was ended from outside: it did not fail by itself.
     pub fn is_aborted(&self, id: TaskId) -> bool {
         self.aborted.contains(&id)
     }

@@ -1,6 +1,6 @@
 //! The last bytes of what one attempt printed, in bounded memory.
 
-/// Bytes that are kept at least, if there were as many.
+/// Minimum number of bytes that are kept, if there were as many; the maximum is twice that.
 const TAIL_BYTES: usize = 4096;
 
 /// The end of a stream of bytes.

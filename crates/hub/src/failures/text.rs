@@ -1,4 +1,4 @@
-//! What is said at the end of a run that failed or was stopped, as lines. Pure: from a [`Summary`] to text.
+//! The lines at the end of a run that failed or was stopped. Pure: from a [`Summary`] to text.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use rakuda_record::printable::{cut_middle, printable};
 use crate::failures::state::Cause;
 use crate::progress::duration::duration;
 
-/// Failed tasks that are told one by one.
+/// Maximum number of failed tasks that are shown one by one.
 pub(crate) const TASKS_MAX: usize = 10;
-/// Columns of a line of output or of a command.
+/// Maximum columns of a line of output or of a command.
 const COLUMNS_MAX: usize = 400;
 
 /// Before and after the name of what failed, where colours are allowed.
@@ -33,7 +33,7 @@ pub(crate) struct FailedTask {
     pub cause: Option<Cause>,
     /// What may be behind it, and what to do.
     pub hint: Option<String>,
-    /// The last lines that it printed; `None`: nobody listened.
+    /// The last lines that it printed; `None` if its output was not read.
     pub output: Option<Vec<String>>,
     /// What its commands ran in, with `needs env:`.
     pub environment: Option<String>,
@@ -48,17 +48,17 @@ pub(crate) struct FailedTask {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Summary {
     pub stopped: bool,
-    /// Those that failed by themselves, the first [`TASKS_MAX`].
+    /// Tasks that failed by themselves, the first [`TASKS_MAX`].
     pub tasks: Vec<FailedTask>,
     pub failed: usize,
-    /// Aborted because of others.
+    /// Number of tasks that were aborted because of others.
     pub aborted: usize,
-    /// Depend on a failed one.
+    /// Number of tasks that depend on a failed one.
     pub not_run: usize,
-    /// Would have run, and depend on none.
+    /// Number of tasks that would have run, and depend on none.
     pub not_started: usize,
     pub done: usize,
-    /// The file with all output of the run, as the user may name it; none: nothing was recorded.
+    /// The file with all output of the run, as the user may name it; `None` if nothing was recorded.
     pub log: Option<String>,
     /// The line that starts it again.
     pub resume: String,

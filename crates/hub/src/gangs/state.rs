@@ -10,7 +10,7 @@ use rakuda_proto::journal::FileIdentity;
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(super) reason: String,
-    /// Those that it takes and those that there are, where these are too few or do not fit.
+    /// Slots that it takes and slots that there are, where these are too few or do not fit.
     pub(super) slots: Option<(u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Nodes that were lost, and of which nothing was said yet.
+//! Nodes that were lost, and that the user does not know of yet.
 
 use rakuda_core::NodeId;
 
@@ -11,11 +11,11 @@ pub(crate) struct Loss {
     pub reruns: usize,
 }
 
-/// Losses that have not been told yet, in the order in which they were noticed.
+/// Losses that have not been reported yet, in the order in which they were noticed.
 #[derive(Debug, Default)]
 pub(crate) struct GroupLosses {
     pub(super) losses: Vec<Loss>,
-    /// By the monotonic clock; none: nothing waits.
+    /// When they are reported, by the monotonic clock; `None` if none waits.
     pub(super) due_ns: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What a question about nodes needs: so only that is waited for.
+//! What a question about nodes needs, so that the answer waits for nothing else.
 
 use rakuda_info::of_run;
 use rakuda_info::query::{Query, Question, names_of};
@@ -7,9 +7,9 @@ use rakuda_info::registry::{Attribute, AttributeId, Registry};
 /// What a question of `rakudactl nodes` needs.
 #[derive(Debug, Default)]
 pub(super) struct Needed {
-    /// `None`: all, or which is not known yet.
+    /// The providers; `None`: all, or not known yet.
     pub(super) providers: Option<Vec<String>>,
-    /// Names of attributes, likewise.
+    /// Names of attributes; `None`: all, or not known yet.
     pub(super) attributes: Option<Vec<String>>,
 }
 

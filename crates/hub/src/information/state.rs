@@ -1,4 +1,4 @@
-//! What is known of nodes, and who tells it.
+//! What is known of nodes, and where it comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,57 +19,57 @@ use serde_json::{Map, json};
 use super::needed::Needed;
 use crate::page_cache::PageCaches;
 
-/// So many periods without a sample: the node is suspected.
+/// Maximum number of periods without a sample; after more the node is suspected.
 pub(super) const SILENT_PERIODS: u32 = 3;
 
-/// But a busy machine has at least so long.
+/// Minimum time without a sample before a node is suspected: a busy machine may be late.
 pub(super) const SILENT_MIN: Duration = Duration::from_secs(1);
 
-/// Whose values are the user's: nothing samples them.
+/// The provider of values that the user sets: nothing samples them.
 pub(super) const USER: &str = "user";
 
-/// What the agent of a node elsewhere has told.
+/// The agent of a node elsewhere, as a source of values.
 pub(super) struct Source {
     receiver: Receiver,
-    /// When it told something last that made sense; before that, when it told anything first.
+    /// When it last sent something that made sense; before that, when it sent anything first.
     heard: Time,
-    /// What it told last made no sense, so it was asked to begin anew.
+    /// Its last delta made no sense, so the hub asked it to begin anew.
     is_broken: bool,
-    /// That was said.
+    /// The user knows that.
     pub(super) is_told: bool,
 }
 
-/// See the file's head.
+/// The values of the nodes of a run, and their sources.
 pub(crate) struct Information {
     pub table: Table,
-    /// Of what the run itself says.
+    /// Attributes that the run itself sets.
     own: [AttributeId; 8],
     /// Samples this machine.
     pub(super) machine: Option<Machine>,
-    /// Agents elsewhere sample so often; nothing: they do not.
+    /// Interval between samples of agents elsewhere; `None` if they do not sample.
     pub(super) period: Option<Duration>,
-    /// Programs that provide more, on each node: those of the settings that somebody has wanted.
+    /// Programs that provide more, on each node: those of the settings that something has asked for.
     pub(super) providers: Vec<ExternalProvider>,
     /// Folders whose file systems are sampled, too: those that tasks choose by.
     pub(super) folders: BTreeSet<String>,
-    /// What tasks choose by: agents tell it as it is, whatever its threshold.
+    /// Attributes by which tasks choose: agents report each change of them, whatever the threshold.
     pub(super) exact: BTreeSet<String>,
     /// Rows of the table.
     pub rows: BTreeMap<NodeId, Row>,
-    /// Elsewhere, as long as the agent is there.
+    /// Agents elsewhere, while they are there.
     pub(super) sources: BTreeMap<NodeId, Source>,
     /// The service that knows of nodes, if there is one and it answers.
     pub(super) service: Option<Followed>,
-    /// Which files nodes are asked about.
+    /// Files of which nodes are asked how much is in memory.
     pub page_caches: PageCaches,
 }
 
-/// A service whose values are taken.
+/// A service whose values are used.
 pub(super) struct Followed {
     pub(super) follower: Follower,
-    /// The names of the nodes that it knows; nothing: it has not said yet.
+    /// The names of the nodes that it knows; `None` if it has not said yet.
     pub(super) names: Option<BTreeSet<String>>,
-    /// Nodes of this run that it tells of, and how it has said that they are; nothing: it has not yet.
+    /// Nodes of this run that it has values of, and their states; `None` if it has not given one yet.
     pub(super) served: BTreeMap<NodeId, Option<State>>,
 }
 
@@ -103,7 +103,7 @@ impl Information {
         *self.rows.entry(node).or_insert_with(|| table.node(None, name))
     }
 
-    /// Whether all that there is to know of a node was told once.
+    /// Whether each value that there is to know of a node has come once.
     pub fn is_known(&self, node: NodeId) -> bool {
         self.has_told(node, |_| true) && (self.is_served(node) || self.has_told_folders(node))
     }
@@ -113,7 +113,7 @@ impl Information {
         self.folders.iter().map(String::as_str)
     }
 
-    /// Whether a node has told of all folders that tasks choose by, if only that they are not there.
+    /// Whether a node has reported all folders by which tasks choose, if only that they do not exist.
     fn has_told_folders(&self, node: NodeId) -> bool {
         let Some(row) = self.rows.get(&node) else { return false };
         let find = |folder: &String| self.table.registry().find(&instance_name("fs_type", folder));
@@ -121,7 +121,7 @@ impl Information {
         folders.all(|it| find(it).is_some_and(|id| self.table.sampled(*row, id).is_some()))
     }
 
-    /// Whether all built-in providers have told, and those of the external ones that are awaited.
+    /// Whether all built-in providers have reported, and those of the external ones that are awaited.
     pub(super) fn has_told(
         &self,
         node: NodeId,
@@ -141,7 +141,7 @@ impl Information {
                 .all(|provider| row().is_some_and(|row| has_told(&self.table, row, &provider.name)))
     }
 
-    /// Whether a service tells how the node is.
+    /// Whether a service gives the values of the node.
     pub(super) fn is_served(&self, node: NodeId) -> bool {
         self.service.as_ref().is_some_and(|service| service.served.contains_key(&node))
     }
@@ -150,7 +150,7 @@ impl Information {
         self.service.as_ref()?.served.get(&node)?.as_ref()
     }
 
-    /// A node that is up, and tells nothing any more.
+    /// Whether a node that is up reports nothing any more.
     pub fn is_suspected(&self, node: NodeId, now: Time) -> bool {
         let Some(period) = self.period else { return false };
         if self.is_served(node) {
@@ -161,7 +161,7 @@ impl Information {
         heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > limit.as_nanos() as u64)
     }
 
-    /// Takes what the run itself says of a node, in the order of `of_run::ATTRIBUTES`; what is not known is left.
+    /// Sets what the run itself knows of a node, in the order of `of_run::ATTRIBUTES`; values that are not known stay.
     pub(super) fn set_own(&mut self, row: Row, values: [Option<f64>; 7], now: Time) {
         for (id, value) in self.own.into_iter().zip(values) {
             if let Some(value) = value {
@@ -183,7 +183,7 @@ impl Information {
         self.table.set(row, id, value, now);
     }
 
-    /// Takes a delta of a node elsewhere. When it makes no sense: the reason, where the one before did.
+    /// Applies a delta of a node elsewhere. The error: it makes no sense. With the reason, if the one before did.
     pub(super) fn apply(
         &mut self,
         node: NodeId,
@@ -215,7 +215,7 @@ impl Information {
         }
     }
 
-    /// Providers of a node that have told something and have not sampled since then; of these, or of all.
+    /// Providers of a node that have reported values and have not sampled since then; of these, or of all.
     pub(super) fn older(&self, node: NodeId, since: Time, only: Option<&[String]>) -> Vec<String> {
         let Some(row) = self.rows.get(&node) else { return Vec::new() };
         let mut newest: BTreeMap<&str, Time> = BTreeMap::new();
@@ -225,7 +225,7 @@ impl Information {
                 *known = sampled.max(*known);
             }
         }
-        // They tell when they like, or are tried again when it is time.
+        // They report when they like, or are tried again when it is time.
         let is_waited_for = |name: &str| {
             let provider = self.providers.iter().find(|it| it.name == name);
             is_sampled(name)
@@ -287,7 +287,7 @@ pub(crate) enum Heard {
     News(News),
 }
 
-/// What is heard next; never, when nobody samples and there is no service.
+/// What is heard next; waits for ever if nothing samples and there is no service.
 pub(crate) async fn next_heard(information: &mut Information) -> Heard {
     let Information { machine, service, .. } = information;
     let finding = async {

@@ -14,22 +14,22 @@ pub(crate) struct HeldInvocation {
     pub id: InvocationId,
     pub tasks: Vec<TaskId>,
     pub caller: Option<TaskId>,
-    /// By the monotonic clock.
+    /// When it goes on whatever is known, by the monotonic clock.
     pub due_ns: u64,
-    /// Nodes are waited for, and some task will need one.
+    /// It waits for nodes, and some task will need one.
     pub needs_nodes: bool,
 }
 
-/// See [`super`].
+/// Where files are, as this run and the catalogue know.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     /// The run has several nodes.
     pub(super) several: bool,
     /// The hub's own node takes no tasks: what is made there is on no node.
     pub(super) own_is_spare: bool,
-    /// Made in this run: where, and what it was then, where its maker has vouched for that.
+    /// Files that this run made: the node, and the state of the file then, where its maker has vouched for that.
     pub(super) made: BTreeMap<TaskId, (NodeId, Option<FileIdentity>)>,
-    /// By the catalogue. Counts before `made`, which it was asked about later.
+    /// Places by the catalogue. They count before `made`, as it was asked about them later.
     found: BTreeMap<TaskId, Places>,
     /// Files on hosts that were no node when the catalogue said so; some may become one.
     unmatched: BTreeMap<Vec<u8>, BTreeSet<TaskId>>,
@@ -66,7 +66,7 @@ impl FilePlaces for Inputs {
 }
 
 impl Inputs {
-    /// The catalogue was asked again: it is on these hosts. The nodes that they are.
+    /// Sets the hosts that the catalogue has found for a file. Returns the nodes that they are.
     pub fn set_found(&mut self, id: TaskId, hosts: &[Vec<u8>]) -> Places {
         if self.catalogue.is_none() {
             return self.places_of(id);
@@ -130,7 +130,7 @@ impl Inputs {
         self.add_name(node, name);
     }
 
-    /// `node` is called so, too.
+    /// Gives `node` another name.
     pub fn add_name(&mut self, node: NodeId, name: &[u8]) {
         if let Some(catalogue) = &mut self.catalogue {
             catalogue.hosts.add(node.0, name);

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use rakuda_core::NodeId;
 use rakuda_proto::front::RequirementDefinition;
 
-/// See [`super`].
+/// Nodes that come while a run goes on, and nodes that are idle.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomers {
     /// Requirements that name the nodes that may run them, by the front's numbers.
     pub(super) choosy: Vec<(u32, RequirementDefinition)>,
-    /// With this text a node may join; it is not written yet.
+    /// The text with which a node may join; it is not written yet.
     pub(super) invitation: Option<String>,
-    /// Where it is written.
+    /// The file with it.
     pub(super) written: Option<InvitationFile>,
     /// Nodes that run nothing: since when, by the monotonic clock, and how many actions had ended well there.
     pub(super) idle: BTreeMap<NodeId, (u64, u32)>,
-    /// When it is looked for them again; none: no node is let go.
+    /// When idle nodes are looked for again; `None` if no node is let go.
     pub(super) due_ns: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct InvitationFile(pub(super) PathBuf);
 
 impl Drop for InvitationFile {
     fn drop(&mut self) {
-        // When it is gone already, so much the better.
+        // If it is gone already, nothing is lost.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,4 @@
-//! A long plan in few lines: what would run of each rule, and why. Pure; what the whole plan says
-//! is told in `document`.
+//! A long plan in few lines: what would run of each rule, and why. Pure; `document` describes the whole plan.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,9 +10,9 @@ use rakuda_record::words::duration_in_words;
 
 use super::task::PlannedTask;
 
-/// Tasks that are told one by one on a terminal.
+/// Maximum number of tasks that are shown one by one on a terminal.
 pub(super) const TASKS_MAX: usize = 40;
-/// Columns of a task's name.
+/// Maximum columns of a task's name.
 const NAME_COLUMNS: usize = 40;
 
 /// The tasks of one rule that would run.
@@ -22,7 +21,7 @@ struct Group<'a> {
     first: Option<&'a PlannedTask>,
     last: Option<&'a PlannedTask>,
     count: usize,
-    /// How many for which first reason.
+    /// Number of tasks for each first reason.
     reasons: BTreeMap<&'static str, usize>,
     work_ns: u64,
 }

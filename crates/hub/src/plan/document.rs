@@ -1,6 +1,6 @@
 //! The plan as text for people and as JSON for programs (docs/reference/json.md).
 //!
-//! It knows nothing of the scheduler: it is handed what is to be told.
+//! It knows nothing of the scheduler: the caller hands in what is to be shown.
 
 use std::fmt::Write as _;
 
@@ -18,10 +18,10 @@ use crate::rerun::state::Change;
 /// Version of the JSON form.
 const VERSION: u32 = 1;
 
-/// All of it.
+/// The whole plan.
 #[derive(Debug)]
 pub struct Document {
-    /// In the order of a serial run. The nameless ones only stand for others.
+    /// Tasks in the order of a serial run. The nameless ones only stand for others.
     tasks: Vec<PlannedTask>,
     cores: u32,
     forecast: Option<Forecast>,
@@ -89,6 +89,7 @@ struct JsonEstimate {
 
 /// The first names of a list.
 fn few(names: &[Text]) -> String {
+    /// Maximum number of names that are shown of a list.
     const FEW: usize = 4;
     let mut words: Vec<String> = names.iter().take(FEW).map(shown).collect();
     if names.len() > FEW {
@@ -124,7 +125,7 @@ impl Document {
         self.named().filter(|task| task.work.runs)
     }
 
-    /// One line a task that would run, then the counts and the estimate.
+    /// One line for each task that would run, then the counts and the estimate.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for task in self.would_run() {
@@ -134,7 +135,7 @@ impl Document {
         text + &self.closing()
     }
 
-    /// The same where it is not long, else one line a rule, and how to see the tasks.
+    /// The same if it is short; else one line for each rule, and how to see the tasks.
     pub fn short_text(&self) -> String {
         if self.would_run().count() <= by_rule::TASKS_MAX {
             return self.text();

@@ -1,7 +1,7 @@
-//! Why a task runs or would run, told from the scheduler's decision: which prerequisites are to blame, and by how much.
+//! Why a task runs or would run, by the scheduler's decision: which prerequisites are to blame, and by how much.
 //!
-//! It decides nothing: that is done in the core. It does not know the reasons of `--rerun-on`,
-//! which the core only hears of.
+//! It decides nothing: the core does. It does not know the reasons of `--rerun-on`, of which the core only gets the
+//! result.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -12,12 +12,12 @@ use rakuda_proto::journal::{Reason, ReasonKind};
 
 use crate::names::Names;
 
-/// So many reasons of a task are told.
+/// Maximum number of reasons that are given for a task.
 pub const REASONS_MAX: usize = 8;
-/// So many tasks are looked at to find what below a task is newer.
+/// Maximum number of tasks that are looked at to find what below a task is newer.
 const VISITS_MAX: usize = 1000;
 
-/// What there is to be looked at.
+/// What the reasons are taken from.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
     pub scheduler: &'a Scheduler,
@@ -29,8 +29,8 @@ pub struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
-    /// Why a settled task runs or would run, most telling first; nothing: it does not. `unfinished`: its target is
-    /// there, but nobody finished it.
+    /// Why a settled task runs or would run, the most telling reason first; empty if it does not. `unfinished`: its
+    /// target is there, but no attempt finished it.
     pub fn reasons(self, id: TaskId, unfinished: bool) -> Vec<Reason> {
         let Some(task) = self.scheduler.task(id) else { return Vec::new() };
         if !task.has_action {

@@ -10,10 +10,10 @@ use crate::rerun::state::Change;
 #[derive(Debug)]
 pub struct PlannedTask {
     pub target: Text,
-    /// Whether there is anything to run at all.
+    /// Whether it has an action.
     pub action: bool,
     pub reasons: Vec<Change>,
-    /// Where its action stands.
+    /// The place of its action.
     pub rule: Option<Text>,
     pub work: PlannedWork,
 }
@@ -21,11 +21,11 @@ pub struct PlannedTask {
 /// What would go from task to task.
 #[derive(Debug, Serialize)]
 pub struct PlannedStream {
-    /// As the Rakefile has it.
+    /// Its name in the Rakefile.
     pub name: Text,
-    /// Names of tasks.
+    /// Names of the tasks that write.
     pub from: Vec<Text>,
-    /// Likewise.
+    /// Names of the tasks that read.
     pub to: Vec<Text>,
     /// The tasks would run at the same time; if not, one after the other.
     pub live: bool,

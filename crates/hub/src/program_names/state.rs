@@ -1,4 +1,4 @@
-//! By which names commands were looked up in PATH.
+//! The names by which commands were looked up in PATH.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rakuda_proto::front::Program;
 
-/// See the module.
+/// These names, each once.
 #[derive(Debug, Default)]
 pub(crate) struct ProgramNames(BTreeSet<Vec<u8>>);
 

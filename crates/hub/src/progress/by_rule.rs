@@ -1,10 +1,10 @@
-//! How many tasks there are of each rule, for those who look at a run: all of them are what the total of the run is.
+//! Number of tasks of each rule, for people who look at a run: together they are the total of the run.
 //!
 //! Counted as tasks are settled; it does not know which of them are done.
 
 use rakuda_record::summary::patterns::Pattern;
 
-/// Names of one rule that its pattern is made of.
+/// Maximum number of names of one rule from which its pattern is made.
 const NAMES_MAX: usize = 1000;
 
 /// One rule.
@@ -14,7 +14,7 @@ pub(crate) struct RuleTotal {
     left: usize,
     /// Tasks that are done, have failed, were stopped, or were not run because of others.
     over: usize,
-    /// Of their names.
+    /// The pattern of their names.
     pattern: Pattern,
     names: usize,
 }
@@ -56,7 +56,7 @@ impl ByRule {
         self.rule(rule).left += 1;
     }
 
-    /// It is done with.
+    /// A task is settled.
     pub fn on_settled(&mut self, rule: u32) {
         let rule = self.rule(rule);
         rule.left = rule.left.saturating_sub(1);
@@ -67,13 +67,13 @@ impl ByRule {
         self.rule(rule).over += 1;
     }
 
-    /// It was done, and what it had made is lost.
+    /// A task was done, and what it had made is lost.
     pub fn on_reopened(&mut self, rule: u32) {
         let rule = self.rule(rule);
         rule.over = rule.over.saturating_sub(1);
     }
 
-    /// The name of a task that is thought to run.
+    /// Takes the name of a task that is thought to run.
     pub fn on_name(&mut self, rule: u32, name: &[u8]) {
         let rule = self.rule(rule);
         if rule.names < NAMES_MAX {

@@ -10,18 +10,19 @@ use std::time::Duration;
 use rakuda_record::folder::Records;
 use rakuda_record::history::{Durations, RunSummary};
 
-/// How long the first look waits for them: mostly they are there sooner, and the first thing shown is right at once.
+/// Timeout for the durations at the first look: they are mostly there sooner, and the first thing shown is right at
+/// once.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// The same for the time of each target, in journals.
+/// Timeout for the time of each target, which journals have.
 const LONG_PATIENCE: Duration = Duration::from_secs(2);
-/// Runs of which these are read; the newer ones count.
+/// Maximum number of runs of which the times of targets are read; the newer ones count.
 const TARGETS_OF_RUNS: usize = 3;
 
 /// What is being read.
 #[derive(Debug)]
 pub(crate) struct EarlierRuns {
-    /// None: it has been handed out, or there is none.
+    /// `None`: the durations have been handed out, or there are none.
     coming: Option<Receiver<Durations>>,
     patience: Duration,
 }
@@ -65,7 +66,7 @@ impl EarlierRuns {
         Self { coming: thread.is_ok().then_some(coming), patience }
     }
 
-    /// They, once, when they have been read.
+    /// The durations, once, when they have been read.
     pub fn durations(&mut self) -> Option<Durations> {
         use std::sync::mpsc::RecvTimeoutError::Timeout;
         let patience = std::mem::take(&mut self.patience);

@@ -4,11 +4,11 @@
 //! than the longest single task. Chains of tasks are not followed: that would cost a walk over the
 //! graph each time, and the longest of them is seldom known before it runs.
 
-/// Shortest time for which anything is said, in tasks: an average of fewer says little.
+/// Minimum number of measured tasks of a kind for an estimate.
 const SAMPLES_MIN: u64 = 1;
-/// How uncertain a duration is of which there is one measurement only, as a share of it.
+/// Uncertainty of a duration that was measured only once, as a share of it.
 const SINGLE_DEVIATION: f64 = 0.5;
-/// Bounds that are nearer than this share are not worth telling.
+/// Minimum distance of the bounds that is worth showing, as a share of the time left.
 const INTERVAL_MIN: f64 = 0.15;
 
 /// What is known of how long tasks of a kind take.
@@ -61,7 +61,7 @@ impl TimeLeft {
     }
 }
 
-/// None: nothing is known that a number could rest on, or nothing is left.
+/// The time left; `None`: no number could be based on what is known, or nothing is left.
 pub(crate) fn time_left(load: &Load) -> Option<TimeLeft> {
     let (mut work, mut variance, mut longest) = (0.0, 0.0, 0.0_f64);
     let (mut unknown, mut known_tasks) = (0, 0);
@@ -89,7 +89,7 @@ pub(crate) fn time_left(load: &Load) -> Option<TimeLeft> {
         let rest = if task.elapsed_ns < known.mean_ns {
             known.mean_ns - task.elapsed_ns
         } else {
-            // Longer than the others already: who knows.
+            // It runs longer than the others did already: how much longer is unknown.
             deviation_of(known).max(task.elapsed_ns / 10.0)
         };
         work += rest - known.mean_ns;

@@ -2,9 +2,9 @@
 
 use rakuda_record::printable::{cut_middle, printable};
 
-/// Targets that are named; of more only the number is told.
+/// Maximum number of targets that are named; of more only the number is shown.
 const NAMES_MAX: usize = 3;
-/// Columns of a name.
+/// Maximum columns of a name.
 const NAME_COLUMNS: usize = 40;
 
 /// Targets that were made.

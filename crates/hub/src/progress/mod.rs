@@ -1,8 +1,7 @@
 //! How far a run is: counted as tasks end, estimated, and shown. Here: when something is shown, and
 //! what of the hub goes into it.
 //!
-//! What it looks like is told in `view`, what a terminal has to be told in `screen`; how long the
-//! rest takes in `estimate`.
+//! `view` decides what it looks like, `screen` what a terminal needs; `estimate` computes how long the rest takes.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -38,17 +37,19 @@ use program::program_name;
 use state::SECOND;
 use view::{Busy, TASKS_MAX, View};
 
-/// Between two draws when something has changed, and when nothing has but the time.
+/// Time between two draws when something has changed, ns.
 const DRAW_NS: u64 = 100_000_000;
 
+/// Time between two draws when only time has passed, ns.
 const IDLE_DRAW_NS: u64 = SECOND;
 
+/// Maximum time between two plain lines, ns.
 const PLAIN_MAX_NS: u64 = 60 * SECOND;
 
-/// The rate is that of the time before, so long.
+/// Time over which the rate is taken, ns.
 const RATE_NS: u64 = 10 * SECOND;
 
-/// Tasks that must have run to tell how many cores are kept busy, for each core.
+/// Minimum number of tasks for each core that must have run before the number of busy cores counts.
 const BUSY_SAMPLES: u64 = 2;
 
 impl Hub {

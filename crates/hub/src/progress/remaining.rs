@@ -14,12 +14,12 @@ use crate::progress::by_rule::ByRule;
 use crate::progress::estimate::{KindLeft, Known};
 use crate::record::Record;
 
-/// Names that are looked at in one go.
+/// Maximum number of names that are looked at in one go.
 const NAMES_MAX: usize = 50_000;
-/// Up to so many tasks the forecast is made anew whenever tasks were added; with more of them when
-/// their number has grown by a sixteenth.
+/// Maximum number of tasks up to which the forecast is made anew whenever tasks were added. With more tasks it is made
+/// when their number has grown by a sixteenth.
 const SMALL: usize = 20_000;
-/// Measurements of this run that count more than those of earlier ones.
+/// Minimum number of measurements of this run at which they replace those of earlier ones.
 const OWN_MIN: u64 = 5;
 const NO_KIND: u32 = u32::MAX;
 
@@ -101,7 +101,7 @@ impl Remaining {
         self.by_rule.on_reopened(rule);
     }
 
-    /// A task of this rule is done with; `is_over`: it counts as one of the run's.
+    /// A task of this rule is settled; `is_over`: it counts as one of the run's.
     pub fn on_settled(&mut self, id: TaskId, rule: u32, is_over: bool) {
         if is_over {
             self.by_rule.on_over(rule);
@@ -118,7 +118,7 @@ impl Remaining {
         }
     }
 
-    /// An attempt ended well after so long.
+    /// An attempt ended well after this time.
     pub fn on_duration(&mut self, id: TaskId, names: &Names, record: &Record, took_ns: u64) {
         let index = match self.kind_of.get(id.0 as usize) {
             Some(kind) if *kind != NO_KIND => *kind,

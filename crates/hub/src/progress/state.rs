@@ -12,10 +12,10 @@ use crate::progress::remaining::Remaining;
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 
-/// A run that is over before this shows nothing.
+/// Minimum time of a run before it shows anything, ns.
 pub(super) const FIRST_DRAW_NS: u64 = 300_000_000;
 
-/// Between plain lines: at first, and at most; each gap is half as long again as the one before.
+/// Time to the first plain line and the next, ns. Each gap is half as long again as the one before.
 pub(super) const PLAIN_FIRST_NS: u64 = 10 * SECOND;
 
 /// Counts of a run, and when they are shown next.
@@ -36,19 +36,19 @@ pub(crate) struct Progress {
     pub(super) done: usize,
     pub(super) busy_ns: u64,
     pub(super) failed: usize,
-    /// Told to end before their end.
+    /// Number of tasks that were stopped.
     pub(super) stopped: usize,
-    /// With an action that was not tried, as something failed.
+    /// Number of tasks with an action that was not tried, as something failed.
     pub(super) not_run: usize,
     pub(super) remaining: Remaining,
-    /// What is read of earlier runs; none: they have not been looked at.
+    /// Reads earlier runs; `None` if they have not been looked at.
     pub(super) earlier: Option<EarlierRuns>,
-    /// When how many were done, the oldest first.
+    /// Number of tasks done at some times, the oldest first.
     pub(super) samples: VecDeque<(u64, usize)>,
-    /// Those who need the terminal for themselves.
+    /// Number of programs that need the terminal for themselves.
     pub holds: u32,
     pub(super) shown: bool,
-    /// Counted where it will be told.
+    /// The targets that were made, for the last line.
     pub(super) made: Made,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct Progress {
 pub(crate) struct Ending {
     pub settled: Settled,
     pub has_action: bool,
-    /// An attempt was made.
+    /// An attempt of the task was made.
     pub acted: bool,
-    /// It was told to end.
+    /// Its attempt was to end.
     pub aborted: bool,
 }
 
@@ -87,7 +87,7 @@ impl Progress {
         }
     }
 
-    /// Tasks are wanted: time runs.
+    /// Tasks are wanted: the time of the run begins.
     pub fn start(&mut self, now_ns: u64) {
         if self.started_ns.is_none() {
             self.started_ns = Some(now_ns);
@@ -104,7 +104,7 @@ impl Progress {
         self.ended_ns = Some(now_ns);
     }
 
-    /// From the first invocation's start to the last one's end; none: nothing was wanted.
+    /// From the first invocation's start to the last one's end; `None` if nothing was wanted.
     pub(super) fn makespan_ns(&self) -> Option<u64> {
         Some(self.ended_ns?.saturating_sub(self.started_ns?))
     }
@@ -144,7 +144,7 @@ impl Progress {
         self.over() + self.remaining.count()
     }
 
-    /// A task of this rule is done with.
+    /// A task of this rule is settled.
     pub fn on_settled(&mut self, id: TaskId, rule: u32, how: Ending) {
         let before = self.over();
         let Ending { settled, has_action, acted, aborted } = how;

@@ -8,13 +8,13 @@ use crate::progress::estimate::TimeLeft;
 use crate::stopping::StoppingView;
 use rakuda_record::printable::{cut, cut_middle, width};
 
-/// Running tasks that are shown.
+/// Maximum number of running tasks that are shown.
 pub(crate) const TASKS_MAX: usize = 4;
-/// Nodes that are named in a line for a log.
+/// Maximum number of nodes that are named in a line for a log.
 const NODES_MAX: usize = 4;
-/// Columns of a node's name.
+/// Maximum columns of a node's name.
 const NODE_COLUMNS: usize = 16;
-/// Columns of a program's name.
+/// Maximum columns of a program's name.
 const PROGRAM_COLUMNS: usize = 20;
 
 const RED: &str = "\x1b[31m";
@@ -25,9 +25,9 @@ const PLAIN: &str = "\x1b[0m";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Busy {
     pub name: String,
-    /// Of the command that runs; none: Ruby code runs.
+    /// The program of the command that runs; `None` while Ruby code runs.
     pub program: Option<String>,
-    /// Where; none: there is one node only.
+    /// The node; `None` if there is only one.
     pub node: Option<String>,
     pub elapsed_ns: u64,
 }
@@ -42,9 +42,9 @@ pub(crate) struct View {
     /// Tasks done in a second, lately.
     pub rate: f64,
     pub left: Option<TimeLeft>,
-    /// The run is to end: told instead of rate and time left.
+    /// How the run is to end, if it is: shown instead of rate and time left.
     pub stopping: Option<StoppingView>,
-    /// The longest running ones, the longest first.
+    /// The tasks that have run longest, the longest first.
     pub busy: Vec<Busy>,
     /// Where tasks run, each name once; empty when there is one node only.
     pub nodes: Vec<String>,

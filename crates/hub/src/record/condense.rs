@@ -33,14 +33,14 @@ pub(super) fn condense(history: &Path, journals: &[PathBuf]) -> io::Result<()> {
     // The newest first: what it has need not be kept of older ones.
     for journal in journals.iter().rev() {
         match kept_of(journal, &mut seen, false) {
-            // A journal that nobody can read any more must not keep its run for ever.
+            // A journal that cannot be read any more must not keep its run for ever.
             Err(ReadError::Version { .. }) => {}
             read => kept.extend(read.map_err(|error| at(journal, &error))?),
         }
     }
     kept.extend(kept_of(history, &mut seen, true).map_err(|error| at(history, &error))?);
     let new = history.with_extension("jsonl.new");
-    // Whatever has that name was left by a run that was killed.
+    // A run that was killed left this file.
     let _ = fs::remove_file(&new);
     let mut out = BufWriter::new(File::create_new(&new)?);
     for kept in kept.iter().rev() {
@@ -50,7 +50,7 @@ pub(super) fn condense(history: &Path, journals: &[PathBuf]) -> io::Result<()> {
     fs::rename(new, history)
 }
 
-/// What one run tells of a task.
+/// The lines of one run about a task.
 #[derive(Debug, Default)]
 struct TaskLines {
     defined: u64,

@@ -14,7 +14,7 @@ use rakuda_record::history::KnownRule;
 use super::lines;
 use crate::names::Names;
 
-/// Longer values of parameters are noted as a digest.
+/// Maximum bytes of a parameter's value; longer ones are noted as a digest.
 const VALUE_BYTES_MAX: usize = 200;
 
 /// How far the definition of a task has come.
@@ -28,7 +28,7 @@ enum Progress {
     Defined,
 }
 
-/// See the module.
+/// The tasks and rules that the journal knows, and those that it does not know yet.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     /// By task; those beyond its end are unknown.
@@ -37,7 +37,7 @@ pub(super) struct Definitions {
     tasks_defined: usize,
     /// By task: where its action stands; 0: not known.
     rule_of: Vec<u32>,
-    /// By number less one; `true`: the journal knows it.
+    /// By number less one; `true` if the journal knows it.
     rules: Vec<(RuleDefined, bool)>,
     /// By number less one: names and values, as the journal has them.
     parameters: Vec<Vec<(Text, Text)>>,

@@ -11,8 +11,8 @@ use super::{Record, Totals, at, lines, prune};
 use crate::HubError;
 
 impl Record {
-    /// Stops recording, after a write failed and the user was told. What was torn is cut off; it
-    /// and the ends of attempts that go on are written when the run ends, if that can be done then.
+    /// Stops recording, after a write failed and the user learnt of it. What was torn is cut off; it and the ends of
+    /// attempts that go on are written when the run ends, if that can be done then.
     pub fn disable(&mut self, now_ns: i64) {
         self.enabled = false;
         self.executing = false;
@@ -22,7 +22,7 @@ impl Record {
         self.note_failed(now_ns);
     }
 
-    /// Whoever looks after this run must know that its journal does not tell all.
+    /// Marks for later runs that this run's journal is not complete.
     pub(super) fn note_failed(&mut self, now_ns: i64) {
         if let Some(open) = &mut self.open {
             open.marker.note_failed(now_ns);
@@ -82,7 +82,7 @@ impl Record {
         prune::prune(&root, &self.started.run, self.limits).map_err(at(&root))
     }
 
-    /// Ends a record that could not be written for a while. Of the journal the user was told.
+    /// Ends a record that could not be written for a while. The user knows of the journal.
     fn finish_broken(&mut self) -> Result<(), HubError> {
         // Where that fails, the journal must not say that the run has ended: the next one is to
         // look after what it leaves open.

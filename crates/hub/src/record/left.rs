@@ -1,5 +1,5 @@
-//! What a run left that was cut off, as far as its mark and its journal tell: targets that are
-//! half-written, targets of which that is not known, and a time of which not all is known.
+//! What a run left that was cut off, by its mark and its journal: targets that are half-written, targets of which that
+//! is not known, and a period of which not all is known.
 //!
 //! It looks, and changes nothing: a run that executes something settles it (`recover`), a plan only tells.
 
@@ -15,12 +15,12 @@ use rakuda_record::{ReadError, Unfinished};
 use super::suspected::SuspectedPeriod;
 use crate::targets::{is_touched, is_touched_copy};
 
-/// See the module.
+/// What one run that was cut off has left.
 #[derive(Debug)]
 pub(crate) struct Left {
-    /// What the journal tells; the error: it cannot be read.
+    /// What the journal says; the error: it cannot be read.
     pub journal: Result<Unfinished, ReadError>,
-    /// What the journal does not tell; none: it tells all.
+    /// The period that the journal does not cover; `None` if it is complete.
     pub suspected: Option<SuspectedPeriod>,
     /// The folder is the one that the run worked in, and no copy of it.
     pub is_own: bool,
@@ -58,7 +58,7 @@ fn suspected_period(
     left: Option<&Unfinished>,
     now_ns: i64,
 ) -> Option<SuspectedPeriod> {
-    // One that ended by itself has settled what it began.
+    // A run that ended by itself has settled what it began.
     if left.is_some_and(|left| left.ended.is_some()) {
         return None;
     }

@@ -15,12 +15,12 @@ pub(super) struct Lock {
     _file: File,
 }
 
-/// Waits for the lock.
+/// Waits for the lock and takes it.
 pub(super) fn wait_for(path: &Path) -> io::Result<Lock> {
     take(path, FlockOperation::LockExclusive)
 }
 
-/// The lock, when nobody has it.
+/// Takes the lock if it is free; else `None`.
 pub(super) fn try_for(path: &Path) -> io::Result<Option<Lock>> {
     match take(path, FlockOperation::NonBlockingLockExclusive) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

@@ -1,8 +1,7 @@
 //! `.rakuda/running/ID`: the mark of a live run. It is locked as long as its hub lives, and says
 //! where the run's journal is, which mark the processes of the run carry, which folder it began in,
 //! and how far the journal is to be trusted.
-//!
-//! It does not know what a journal holds. How marks are read is told in `rakuda_record::marks`.
+//! It does not know what a journal holds. `rakuda_record::marks` reads marks.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -27,14 +26,14 @@ pub(super) struct Marker {
 }
 
 impl Marker {
-    /// Begins to mark `run`, under a name that nobody looks at. When that is where this process
-    /// ends, the next run removes it, and the journal, in which nothing is yet.
+    /// Begins to mark `run`, under a name that no run looks at. If this process ends there, the next run removes the
+    /// file, and the journal, which is still empty.
     pub fn prepare(root: &Path, run: &str) -> io::Result<Self> {
         let running = root.join(RUNNING);
         fs::create_dir_all(&running)?;
         let name = format!(".{run}");
         loop {
-            // Whatever has that name is left from one whose process had the same number.
+            // A process with the same number left the file of this name, if there is one.
             let file = File::create(running.join(&name))?;
             rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
             // Before it was locked, it may have looked like one that is left over.
@@ -44,7 +43,7 @@ impl Marker {
         }
     }
 
-    /// Marks the run as alive. Whoever sees the mark sees it locked and whole.
+    /// Marks the run as alive. Another run that sees the mark sees it locked and whole.
     pub fn set(mut self, root: &Path, run: &str, line: &MarkLine) -> io::Result<Self> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
@@ -58,7 +57,7 @@ impl Marker {
         Ok(self)
     }
 
-    /// So many bytes of whole lines are in the journal.
+    /// Notes how many bytes of whole lines are in the journal.
     pub fn note_bytes(&mut self, bytes: u64) -> io::Result<()> {
         self.kept.bytes = Some(bytes);
         self.write()
@@ -107,8 +106,8 @@ pub(super) fn remove_unset(root: &Path) {
     }
 }
 
-/// Sockets of runs that have no mark any more: they were killed between its end and theirs. One
-/// that lives has its mark first.
+/// Sockets of runs that have no mark any more: they were killed between the end of the mark and that of the socket. A
+/// live run has its mark first.
 pub(super) fn sockets_without_mark(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root.join(RUNNING)).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path());
@@ -116,7 +115,7 @@ pub(super) fn sockets_without_mark(root: &Path) -> Vec<PathBuf> {
     sockets.filter(|path| !path.with_extension("").exists()).collect()
 }
 
-/// Marks that were never set, and that nobody is about to set.
+/// Marks that were never set, and that no process is about to set.
 pub(super) fn unset(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root.join(RUNNING)).into_iter().flatten().flatten();
     let names = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"."));

@@ -61,11 +61,11 @@ use settled::SettledTargets;
 pub(crate) use suspected::SuspectedPeriod;
 use unfinished::UnfinishedTargets;
 
-/// A buffer that has grown beyond this is given back when it is empty.
+/// Maximum bytes of a buffer that is kept when it is empty.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Folder of what goes through streams, with a folder for each run.
+/// Folder of spools, with a folder for each run.
 pub(super) const SPOOLS: &str = "spools";
-/// Tasks that a run which ends early defines although it has not come to them.
+/// Maximum number of tasks that a run which ends early defines although it has not come to them.
 const NOT_REACHED_MAX: usize = 10_000;
 
 /// How a record is kept.
@@ -75,7 +75,7 @@ pub(crate) struct RecordConfig {
     pub directory: PathBuf,
     /// The run's folder, when the user chose one.
     pub log_dir: Option<PathBuf>,
-    /// Off: nothing is written.
+    /// Whether a record is written at all.
     pub enabled: bool,
     /// Whether what commands print is kept.
     pub keeps_output: bool,
@@ -85,11 +85,11 @@ pub(crate) struct RecordConfig {
     pub started: RunStarted,
 }
 
-/// How tasks were done with, so far.
+/// How tasks were settled so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     executed: u32,
-    /// With an action; told by the hub at the end of the run.
+    /// Number of tasks with an action that are done; the hub sets it at the end of the run.
     done: Option<u32>,
     not_needed: u32,
     failed: u32,
@@ -119,9 +119,9 @@ pub(crate) struct Record {
     nodes: Vec<NodeJoined>,
     /// Something is executed: what is pending has to be written.
     executing: bool,
-    /// None: nothing has been written yet.
+    /// The open record; `None` if nothing has been written yet.
     open: Option<OpenRecord>,
-    /// Runs that were going on when this one began, which the user has not been told of.
+    /// Runs that were going on when this one began, and that the user does not know of yet.
     other_runs: Vec<String>,
     /// Lines not written yet.
     pending: Vec<u8>,
@@ -130,7 +130,7 @@ pub(crate) struct Record {
     unfinished: UnfinishedTargets,
     /// Targets that are to be looked at once more.
     settled: SettledTargets,
-    /// Times of which the record of earlier runs does not tell all.
+    /// Periods that the record of earlier runs does not cover.
     suspected: Vec<SuspectedPeriod>,
     /// Running attempts: when they began.
     attempts: BTreeMap<u32, i64>,
@@ -140,10 +140,10 @@ pub(crate) struct Record {
     totals: Totals,
     /// By the front's number.
     quiet_invocations: BTreeMap<InvocationId, QuietInvocation>,
-    /// Live ones that were noted: their numbers in the journal.
+    /// Live invocations that were noted: their numbers in the journal.
     noted_invocations: BTreeMap<InvocationId, u32>,
     next_invocation: u32,
-    /// For the last line; none: not counted.
+    /// Metadata calls, for the last line; `None` if they are not counted.
     metadata_operations: Option<Operations>,
 }
 
@@ -221,20 +221,20 @@ impl Record {
         self.open.as_ref().map(|open| open.folder.as_path())
     }
 
-    /// Does away with spools.
+    /// Removes spools.
     pub fn remove_spools(&self) {
-        // What is left of a run that was killed goes when it is settled (`recover`).
+        // The spools of a run that was killed go when it is settled (`recover`).
         let _ = std::fs::remove_dir_all(self.passing_folder());
         let _ = std::fs::remove_dir(self.root().join(SPOOLS));
     }
 
-    /// Where the run's spools are, which nobody reads after it.
+    /// The folder of the run's spools, which nothing reads after the run.
     pub fn passing_folder(&self) -> PathBuf {
         self.root().join(SPOOLS).join(&self.started.run)
     }
 
-    /// Other runs that are going on in this folder, of which this one is no part. Each is told
-    /// once, when something is executed.
+    /// Takes the other runs that are going on in this folder, of which this one is no part. Each is returned once, when
+    /// something is executed.
     pub fn take_other_runs(&mut self) -> Vec<String> {
         std::mem::take(&mut self.other_runs)
     }
@@ -253,17 +253,17 @@ impl Record {
         self.suspected = suspected::read(&root);
     }
 
-    /// A plan settles nothing, and so nothing is noted of runs that were cut off.
+    /// Adds periods for a plan, which settles nothing, so that nothing is noted of runs that were cut off.
     pub fn add_suspected(&mut self, periods: Vec<SuspectedPeriod>) {
         self.suspected.extend(periods);
     }
 
-    /// A time of which a run does not tell all, and in which something was changed then.
+    /// The period that the record does not cover and in which a file was changed, if there is one.
     pub fn suspected_period(&self, modified_ns: i128) -> Option<&SuspectedPeriod> {
         self.suspected.iter().find(|period| period.concerns(modified_ns))
     }
 
-    /// Whether the record of all runs tells all.
+    /// Whether the record of all runs is complete.
     pub fn suspects_nothing(&self) -> bool {
         self.suspected.is_empty()
     }
@@ -366,7 +366,7 @@ impl Record {
         }
     }
 
-    /// A node is gone.
+    /// A node is lost.
     pub fn node_lost(&mut self, lost: NodeLost) {
         if self.open.is_some() {
             lines::event(&mut self.pending, &JournalEvent::NodeLost(lost));
@@ -375,7 +375,7 @@ impl Record {
         }
     }
 
-    /// A node has gone as it was told.
+    /// A node that the run let go has gone.
     pub fn node_gone(&mut self, gone: NodeGone) {
         if self.open.is_some() {
             lines::event(&mut self.pending, &JournalEvent::NodeGone(gone));
@@ -454,9 +454,8 @@ impl Record {
         lines::attempt_ended(&mut self.pending, end, started_ns.unwrap_or(end.time_ns));
     }
 
-    /// Whether there are targets whose last attempt did not end well: what it has left behind may
-    /// write to them as long as it lives. The run's mark stays then, for whoever ends that to
-    /// settle them once more.
+    /// Whether there are targets whose last attempt did not end well: what it left behind may write to them as long as
+    /// it lives. The run's mark stays then, so that the guard or the next run, which ends that, settles them once more.
     pub fn is_unsettled(&self) -> bool {
         !self.unsettled.is_empty()
     }
@@ -497,7 +496,7 @@ impl Record {
         }
     }
 
-    /// A task is done with; helpers of the planner, which have no name, are not counted.
+    /// Counts a settled task; helpers of the planner, which have no name, do not count.
     pub fn count_settled(&mut self, how: TaskOutcome) {
         let total = match how {
             TaskOutcome::Executed => &mut self.totals.executed,
@@ -519,7 +518,7 @@ impl Record {
         self.totals.done = Some(u32::try_from(done).unwrap_or(u32::MAX));
     }
 
-    /// A task is done with, and no attempt says so.
+    /// A task is settled, and no attempt says so.
     pub fn task_settled(
         &mut self,
         scheduler: &Scheduler,
@@ -566,7 +565,7 @@ impl Record {
         }
     }
 
-    /// The run ends before the turn of these tasks: defines them, too, as far as that takes about so many lines.
+    /// The run ends before the turn of these tasks. Defines them, too, up to about `NOT_REACHED_MAX` lines.
     pub fn not_reached(
         &mut self,
         scheduler: &Scheduler,
@@ -642,7 +641,7 @@ impl Record {
         if self.enabled {
             self.write_unfinished()?;
         } else if self.broken {
-            // The user was told that writing fails; what is left is tried again.
+            // The user knows that writing fails; what is left is tried again.
             let _ = self.write_unfinished();
         }
         if !self.executing || (self.pending.is_empty() && self.output.pending.is_empty()) {
@@ -708,7 +707,7 @@ impl Record {
         let journal_name = folder::in_project(&root, &folder.join(folder::JOURNAL));
         let line = MarkLine { journal: journal_name, mark, device, inode, life_space };
         let marker = marker.set(&root, run, &line).map_err(at(&running))?;
-        // This one's mark is set: of two that begin at once, one at least sees the other.
+        // This run's mark is set: of two that begin at once, one at least sees the other.
         let others = marks(&root).into_iter().filter(|other| other.alive && other.run != *run);
         let others = others.filter(|other| !processes::carries(&other.mark));
         self.other_runs = others.map(|other| other.run).collect();

@@ -1,4 +1,4 @@
-//! `output.log`: what commands print, in pieces, each with a header line that says whose it is and how long.
+//! `output.log`: what commands print, in pieces, each with a header line that names its source and length.
 //!
 //! Collects in memory; the record writes it together with the journal. It does not know what is shown on the terminal.
 
@@ -7,15 +7,15 @@ use std::io::Write as _;
 
 use rakuda_proto::agent::OutputDescriptor;
 
-/// Bytes that are kept of one attempt.
+/// Maximum bytes that are kept of one attempt.
 const ATTEMPT_BYTES_MAX: u64 = 16 << 20;
-/// Bytes that are kept of one run.
+/// Maximum bytes that are kept of one run.
 const RUN_BYTES_MAX: u64 = 1 << 30;
 
-/// A task and its attempt; none: commands that no action asked for.
+/// A task and its attempt; `None`: commands that no action asked for.
 pub(crate) type Source = Option<(u32, u32)>;
 
-/// See the module.
+/// What commands have printed, until it is written.
 #[derive(Debug)]
 pub(super) struct OutputLog {
     /// Pieces that are not in the file.

@@ -1,6 +1,5 @@
-//! Which runs are removed when one ends: those beyond the newest so many, and from the oldest on
-//! while all together take too much. Never the run that ends, and none that lives or has not been
-//! looked after.
+//! Which runs are removed when one ends: the oldest, beyond a number of runs, and while all together take too much.
+//! Never the run that ends, and none that lives or has not been recovered.
 //!
 //! Of a run in a folder of the user's choice only the link is removed. What is kept of a removed
 //! run is `condense`'s to say.

@@ -24,13 +24,14 @@ use crate::failed_files::FailedFiles;
 use crate::project::Project;
 use crate::targets::put_away;
 
-/// How long a guard waits for another process that looks after runs, in steps.
+/// Interval between looks of a guard whether another process still looks after runs.
 const PATIENCE_STEP: Duration = Duration::from_millis(20);
+/// Maximum number of these looks.
 const PATIENCE_STEPS: u32 = 100;
-/// Targets that are named one by one.
+/// Maximum number of targets that are named one by one.
 const NAMES_MAX: usize = 20;
 
-/// What becomes of the mark of a run that was looked after.
+/// What becomes of the mark of a run that was recovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mark {
     /// Nothing is left to be done.
@@ -43,25 +44,25 @@ enum Mark {
 #[derive(Debug)]
 pub(crate) struct Turn {
     lock: Option<lock::Lock>,
-    /// Nobody has ended all that they had started.
+    /// Processes of these runs may still write: nothing has ended all that they had started.
     may_be_written: bool,
 }
 
 impl Turn {
-    /// Of the next run.
+    /// The turn of the next run.
     fn late(lock: Option<lock::Lock>) -> Self {
         Self { lock, may_be_written: true }
     }
 
-    /// Of a guard.
+    /// The turn of a guard.
     fn soon(lock: Option<lock::Lock>) -> Self {
         Self { lock, may_be_written: false }
     }
 }
 
-/// Nothing when another process looks after them and is to be waited for: another run, or what is
-/// left of one that was cut off, which ends what that had started and settles its targets then.
-/// Where there is nothing to look after, nobody is.
+/// Takes the turn to look after runs that were cut off. `None` when another process looks after them and this one must
+/// wait: another run, or what is left of one that was cut off, which ends what that had started and then settles its
+/// targets. Where there is nothing to look after, no process does.
 pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     let root = directory.join(FOLDER);
     if being_ended(&root).is_some() {
@@ -77,12 +78,12 @@ pub(crate) fn take_turn(directory: &Path) -> Option<Turn> {
     match lock::try_for(&lock_path(&root)) {
         Ok(None) => None,
         Ok(lock) => Some(Turn::late(lock)),
-        // `recover_in_turn` meets the same error, and tells it.
+        // `recover_in_turn` meets the same error, and reports it.
         Err(_) => Some(Turn::late(None)),
     }
 }
 
-/// The run, if any, whose hub is to be waited for.
+/// The run, if any, whose hub must be waited for.
 fn being_ended(root: &Path) -> Option<RunMark> {
     let mut living = marks(root).into_iter().filter(|mark| mark.alive);
     living.find(|run| !processes::carries(&run.mark) && is_being_ended(run))
@@ -121,7 +122,7 @@ pub fn recover_soon(directory: &Path, now_ns: i64) -> Vec<String> {
         match lock::try_for(&lock_path(&root)) {
             Ok(None) => pause(),
             Ok(lock) => return recover_in_turn(directory, Turn::soon(lock), now_ns),
-            // `recover_in_turn` meets the same error, and tells it.
+            // `recover_in_turn` meets the same error, and reports it.
             Err(_) => return recover_in_turn(directory, Turn::soon(None), now_ns),
         }
     }
@@ -143,7 +144,7 @@ pub fn recover(directory: &Path) -> Vec<String> {
     recover_in_turn(directory, Turn::late(None), super::tests::stamp_ns())
 }
 
-/// The same for who need not wait any more.
+/// The same for a caller that has its turn.
 pub(crate) fn recover_in_turn(directory: &Path, turn: Turn, now_ns: i64) -> Vec<String> {
     let root = directory.join(FOLDER);
     let mut told = Vec::new();
@@ -171,7 +172,7 @@ pub(crate) fn recover_in_turn(directory: &Path, turn: Turn, now_ns: i64) -> Vec<
         remove_socket(&socket, &files::scratch());
     }
     for dead in dead_runs(&root) {
-        // Of a copy of the folder the original's run may live.
+        // The original's run may live, if this is a copy of the folder.
         let is_own = dead.folder.is_none_or(|folder| folder == identity_of_folder(directory));
         if is_own && !dead.mark.is_empty() && !processes::carries(&dead.mark) {
             // Front, hub and guard were all killed: what they had started may still run.
@@ -197,12 +198,12 @@ pub(crate) fn recover_in_turn(directory: &Path, turn: Turn, now_ns: i64) -> Vec<
     told
 }
 
-/// Targets that were changed after they were made anew, for who changes nothing.
+/// Targets that were changed after they were made anew, for a caller that changes nothing.
 pub(crate) fn changed_since_settled(directory: &Path) -> Vec<Text> {
     SettledTargets::read(&directory.join(FOLDER)).changed(directory)
 }
 
-/// What runs left behind whose hub is gone, for who changes nothing.
+/// What runs left behind whose hub is gone, for a caller that changes nothing.
 pub(crate) fn look_at_dead_runs(directory: &Path, now_ns: i64) -> Vec<Left> {
     let dead = dead_runs(&directory.join(FOLDER));
     if dead.is_empty() {
@@ -224,7 +225,7 @@ fn remove_socket(socket: &Path, scratch: &Path) {
     let _ = fs::remove_file(socket);
 }
 
-/// Nobody can join a dead run.
+/// Removes the invitations of a dead run, which no node can join.
 fn remove_invitations(root: &Path, marker: &Path) {
     let folder = root.join("join");
     if let Some(run) = marker.file_name() {
@@ -232,7 +233,7 @@ fn remove_invitations(root: &Path, marker: &Path) {
     }
 }
 
-/// Removes what tells nothing any more from the list of targets that are unfinished.
+/// Removes lines without effect from the list of targets that are unfinished.
 pub(super) fn tidy_unfinished(root: &Path) {
     // Where that fails, the list is only longer than it need be.
     let _ = unfinished::tidy(root);
@@ -279,7 +280,7 @@ fn recover_run(
     mark_after(root, dead, &left)
 }
 
-/// Says of what the record does not tell everything, and what follows from that.
+/// Warns of the periods that the record does not cover, and of what follows from that.
 fn tell_suspected(root: &Path, left: &Left, dead: &RunMark, forget: &str, told: &mut Vec<String>) {
     let Some(period) = &left.suspected else { return };
     let journal = dead.journal.display();

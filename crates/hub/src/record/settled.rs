@@ -1,8 +1,7 @@
-//! `.rakuda/settled`: targets that were half-written when their run was cut off, and that the next
-//! run put away while nobody could tell whether all that the first had started was dead. A process
-//! of it that nobody has found may write to such a target once that was made anew. So the run that
-//! makes it notes what it was like then, and the one after that looks once more, by size, time of
-//! modification and inode.
+//! `.rakuda/settled`: targets that were half-written when their run was cut off, and that the next run put away while
+//! it could not tell whether all that the first had started was dead. A process of it that was not found may write to
+//! such a target once that was made anew. So the run that makes it notes what it was like then, and the one after that
+//! looks once more, by size, time of modification and inode.
 //!
 //! A line is `{"name":NAME}`, with `made` (a file's identity) once the target was made; the last
 //! one about a name holds. Where the list cannot be written, targets are only not looked at again.
@@ -29,7 +28,7 @@ struct SettledTargetLine {
     made: Option<FileIdentity>,
 }
 
-/// What is to be looked at once more, by name; none: it was not made since.
+/// Targets to look at once more, by name; `None` if no run made it since.
 #[derive(Debug, Default)]
 pub(super) struct SettledTargets {
     names: BTreeMap<Vec<u8>, Option<FileIdentity>>,
@@ -41,7 +40,7 @@ impl SettledTargets {
         let mut found = Self::default();
         let Ok(file) = open_regular(&path_in(root)) else { return found };
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
-            // What is no line was torn when the machine failed.
+            // A line that cannot be read was torn when the machine failed.
             let Ok(SettledTargetLine { name, made }) = serde_json::from_slice(&line) else {
                 continue;
             };

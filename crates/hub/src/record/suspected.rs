@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::unfinished::is_torn;
 
-/// Times of files may be this much older than those of the journal: clocks of file servers, and whole seconds.
+/// Maximum time by which files may be older than the journal says, ns: clocks of file servers, and whole seconds.
 const COARSE_NS: i64 = 2_000_000_000;
 
-/// Of what was changed from `since_ns` to `until_ns` (ns since 1970) the journal of `run` does not tell all.
+/// A period, from `since_ns` to `until_ns` (ns since 1970), whose changes the journal of `run` does not fully cover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SuspectedPeriod {
     pub run: String,
@@ -31,7 +31,7 @@ impl SuspectedPeriod {
     }
 }
 
-/// The periods that earlier runs have left. What is no such line was torn, and its run is looked after again.
+/// The periods that earlier runs have left. A line that cannot be read was torn, and its run is recovered again.
 pub(super) fn read(root: &Path) -> Vec<SuspectedPeriod> {
     let Ok(file) = open_regular(&path_in(root)) else { return Vec::new() };
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);

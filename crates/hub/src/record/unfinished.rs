@@ -1,4 +1,4 @@
-//! `.rakuda/unfinished`: targets that are there but that nobody finished. They count as missing until an attempt
+//! `.rakuda/unfinished`: targets that are there but that no attempt finished. They count as missing until an attempt
 //! finishes them, in whatever run.
 //!
 //! A line is `+"NAME"` or `-"NAME"`; the last one about a name holds. Runs only add lines, so that
@@ -15,7 +15,7 @@ use rakuda_record::regular::{open_regular, open_to_append};
 
 use super::lock::{self, Lock};
 
-/// See the module.
+/// The unfinished targets of all runs, as far as they are known here.
 #[derive(Debug, Default)]
 pub(super) struct UnfinishedTargets {
     names: BTreeSet<Vec<u8>>,
@@ -70,13 +70,13 @@ impl UnfinishedTargets {
         Ok(())
     }
 
-    /// Removes what tells nothing any more, when this run has added lines.
+    /// Removes lines without effect, when this run has added lines.
     pub fn tidy(&mut self, root: &Path) -> io::Result<()> {
         if std::mem::take(&mut self.changed) { tidy(root) } else { Ok(()) }
     }
 }
 
-/// Removes lines that tell nothing any more. A reader sees the file as it was, or as it is then.
+/// Removes lines without effect. A reader sees the file before it or after it.
 pub(super) fn tidy(root: &Path) -> io::Result<()> {
     let path = path_in(root);
     if !path.exists() {
@@ -132,7 +132,7 @@ fn read_names(path: &Path) -> io::Result<(BTreeSet<Vec<u8>>, usize)> {
             Some((b'-', name)) => (false, name),
             _ => (true, line.as_slice()),
         };
-        // What is none was torn when the machine failed.
+        // A line that cannot be read was torn when the machine failed.
         let Ok(Text(name)) = serde_json::from_slice(name) else { continue };
         if there {
             names.insert(name);

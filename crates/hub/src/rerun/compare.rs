@@ -17,7 +17,7 @@ use crate::rerun::path_of;
 use crate::rerun::state::{Change, Comparison, Rerun};
 
 impl Hub {
-    /// Compares all but what has to be read; none: there is no record.
+    /// Compares all but what has to be read; `None` if there is no record.
     pub(super) fn begin_comparison(&mut self, id: TaskId) -> Option<Comparison> {
         let name = Text(self.names.name(id).to_vec());
         let rerun = self.rerun.as_mut()?;
@@ -35,7 +35,7 @@ impl Hub {
             changes.extend(self.told_of(*writer, of_writer));
             partly |= is_partly;
         }
-        // What is done tells more than what it is done with.
+        // What is done says more than what it is done with.
         changes.extend(self.changes_of_inputs(id, &record));
         for (writer, record) in
             upstream.iter().filter_map(|(id, record)| Some((id, record.as_ref()?)))
@@ -50,7 +50,7 @@ impl Hub {
         Some(comparison)
     }
 
-    /// Goes on with contents that have become known; none: others have to be read first.
+    /// Goes on with contents that have become known; `None` if others have to be read first.
     pub(super) fn go_on_comparing(
         &mut self,
         id: TaskId,
@@ -80,7 +80,7 @@ impl Hub {
         Some(differs)
     }
 
-    /// Of tasks without a file that print for a file: how they ran last; nothing: that is not known. None where neither
+    /// How tasks without a file that print for a file ran last; `None` where that is not known. Empty where neither
     /// actions nor prerequisites are compared.
     fn records_upstream(&mut self, id: TaskId) -> Vec<(TaskId, Option<LastRecord>)> {
         let compares = |rerun: &Rerun| rerun.settings.command || rerun.settings.inputs;
@@ -147,7 +147,7 @@ impl Hub {
                 self.run.scheduler().task(input).is_some_and(|task| task.kind == TaskKind::File);
             let Some(identity) = identity_of(&path).filter(|_| is_file) else { continue };
             let Some(noted) = notes.get(name) else {
-                // Of directories and the like nothing is ever noted.
+                // Nothing is ever noted of directories and the like.
                 found.partly |= path.is_file();
                 continue;
             };
@@ -187,7 +187,7 @@ fn about(kind: ReasonKind, name: &[u8]) -> Reason {
 /// What is done to make a target.
 #[derive(Debug, Clone, Copy)]
 struct Doing<'a> {
-    /// Digest of the source of its actions; none: nobody knows it.
+    /// Digest of the source of its actions, if it is known.
     source: Option<&'a str>,
     /// Names and values of what they depend on by declaration.
     params: &'a [(Text, Text)],
@@ -198,7 +198,7 @@ impl Doing<'_> {
         Doing { source: record.source.as_deref(), params: &record.params }
     }
 
-    /// Whether the record tells that there were no parameters: those of earlier versions tell nothing of them.
+    /// Whether the record covers parameters: those of earlier versions do not.
     fn tells_parameters(self) -> bool {
         self.source.is_some() || !self.params.is_empty()
     }

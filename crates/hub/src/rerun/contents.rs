@@ -13,9 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rakuda_proto::file_time::{changed_ns, modified_ns};
 use rakuda_proto::journal::FileIdentity;
 
-/// Files are read by so many threads at most: two keep a disk busy.
+/// Maximum number of threads that read files: two keep a disk busy.
 const THREADS_MAX: usize = 2;
-/// Bytes that are read at a time.
+/// Maximum bytes that are read at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Which state of a file, in order.
@@ -30,7 +30,7 @@ fn key_of(identity: &FileIdentity) -> Key {
 pub struct Contents {
     shared: Arc<Shared>,
     threads: usize,
-    /// Larger files are told apart by size and time alone.
+    /// Maximum bytes of a file whose content is compared; for larger ones size and time decide.
     bytes_max: u64,
 }
 
@@ -47,9 +47,9 @@ pub enum Digest {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A file has come in, or one is done.
+    /// Notified when a file comes in, or one is done.
     changed: Condvar,
-    /// One is done: for the hub's loop.
+    /// Notified when one is done, for the hub's loop.
     done: tokio::sync::Notify,
 }
 
@@ -58,7 +58,7 @@ struct State {
     queue: VecDeque<(PathBuf, Key)>,
     /// Keys in `queue`, and of those being read.
     open: BTreeSet<Key>,
-    /// None: it could not be read.
+    /// The digests; `None` if the file could not be read.
     digests: BTreeMap<Key, Option<String>>,
 }
 
@@ -168,7 +168,7 @@ fn digest_of(path: &Path, key: Key) -> Option<String> {
     (state_of(&file)? == key).then(|| short_hex(&hasher.finalize()))
 }
 
-/// The state of an open file; none: it is no regular one.
+/// The state of an open file; `None` if it is not a regular one.
 fn state_of(file: &File) -> Option<Key> {
     let found = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some((found.ino(), found.len(), modified_ns(&found), changed_ns(&found)))

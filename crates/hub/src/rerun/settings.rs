@@ -1,4 +1,4 @@
-//! What of tasks is compared with earlier runs, as the user has chosen.
+//! What is compared with earlier runs, as the user has chosen.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub struct RerunSettings {
     pub inputs: bool,
     pub content: bool,
     pub env: bool,
-    /// Larger files are told apart by size and time.
+    /// Maximum bytes of a file whose content is compared; for larger ones size and time decide.
     pub content_bytes_max: u64,
-    /// The chosen environment: name and digest of the value; an empty one: it is not set.
+    /// The chosen environment: name and digest of the value; an empty digest: it is not set.
     pub environment: BTreeMap<String, String>,
 }
 

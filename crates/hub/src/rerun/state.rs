@@ -47,9 +47,9 @@ pub(crate) struct Rerun {
     pub(super) inputs_of: BTreeMap<TaskId, Inputs>,
     /// Actions that have ended well while what they read was still being digested.
     pub(super) ended: BTreeMap<TaskId, (Vec<u8>, Option<Held>)>,
-    /// Existing targets without a record, since it was last told.
+    /// Number of existing targets without a record since the last report.
     pub(super) without_record: usize,
-    /// Those in whose record something is not that is compared.
+    /// Number of targets whose record lacks something that is compared.
     pub(super) partly_recorded: usize,
 }
 

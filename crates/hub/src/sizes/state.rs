@@ -5,10 +5,10 @@ use rakuda_proto::Text;
 use rakuda_proto::front::RequirementDefinition;
 use rakuda_proto::memory;
 
-/// See [`super`].
+/// Sizes that tasks must have in full, and no node had so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
-    /// For which no node was large enough so far.
+    /// The sizes for which no node was large enough so far.
     pub(super) open: Vec<Size>,
 }
 
@@ -17,10 +17,10 @@ pub(super) struct Size {
     /// 0: it takes what there is.
     cores: u32,
     memory_bytes: u64,
-    /// The only nodes that may run it; none: all may.
+    /// The only nodes that may run it; `None`: all may.
     allowed: Option<Vec<NodeId>>,
     task: String,
-    /// Where the Rakefile says so.
+    /// Its place in the Rakefile.
     place: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Size {
         self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&id))
     }
 
-    /// What is said when none of these nodes, of which there are some, is large enough.
+    /// The message when none of these nodes, of which there is at least one, is large enough.
     pub(super) fn lack(&self, nodes: &[&Capacity]) -> Option<String> {
         let most_cores = nodes.iter().map(|node| node.cores).max()?;
         let most_bytes = nodes.iter().map(|node| node.memory_bytes).max()?;

@@ -15,7 +15,7 @@ use rakuda_proto::streams::{
 use super::network::{Edge, Edges, new_key};
 use super::state::{Component, plan_of};
 
-/// Messages in 1,000 s, where nothing is said of a stream.
+/// Messages in 1,000 s, where the Rakefile says nothing of a stream.
 pub(super) const MESSAGES_PER_1000_S: u64 = 1_000_000;
 
 /// Lines as they usually are, where none was measured: 10 Gbit/s in a group, 1 Gbit/s and 5 ms a way between two.
@@ -25,7 +25,7 @@ pub(super) const LAN: LineCost =
 pub(super) const WAN: LineCost =
     LineCost { message_ns: 5_000, kib_ns: 8_200, round_trip_ns: 10_000_000 };
 
-/// By node: what it has said that a message takes there, ns.
+/// By node: how long a message takes there, ns, as it has reported.
 #[derive(Debug, Default)]
 pub(super) struct MessageCosts(BTreeMap<NodeId, u64>);
 
@@ -34,7 +34,7 @@ impl MessageCosts {
         self.0.insert(node, ns);
     }
 
-    /// On the slowest host that has a task of a stream, as far as these have said it.
+    /// The cost on the slowest host that has a task of a stream, as far as these have reported it.
     pub fn of_stream(
         &self,
         writers: &[(TaskId, NodeId)],
@@ -45,7 +45,7 @@ impl MessageCosts {
     }
 }
 
-/// What the trees of some streams come to.
+/// The trees of some streams, laid over nodes.
 #[derive(Default)]
 pub(super) struct Laid {
     /// The number in the opening of the first edge here.
@@ -55,7 +55,7 @@ pub(super) struct Laid {
 }
 
 impl Laid {
-    /// Adds the tree of a stream; the nodes on which it has places.
+    /// Adds the tree of a stream. Returns the nodes on which it has places.
     pub fn add(&mut self, component: &Component, stream: usize, tree: &Tree) -> BTreeSet<NodeId> {
         let first = self.first + self.edges.all.len();
         let edges = tree
@@ -96,7 +96,7 @@ pub(super) fn places_of(
     places.collect()
 }
 
-/// What lies between two hosts, as it is told.
+/// The kind of line between two hosts, for messages and the record.
 pub(super) fn line_kind(distance: Distance) -> LineKind {
     match distance {
         Distance::Wan => LineKind::Wan,
@@ -115,7 +115,7 @@ pub(super) struct Known<'known> {
 }
 
 impl Known<'_> {
-    /// As it is said, and as it usually is where nothing is.
+    /// The load by what the Rakefile says, and the usual one where it says nothing.
     fn load(&self) -> Load {
         let traffic = &self.traffic;
         let per_1000_s = match traffic.per_1000_s {
@@ -151,7 +151,7 @@ pub(super) fn cost_of_ways(
     cost_over(groups, &tree.edges, &known.load(), &lines)
 }
 
-/// Hosts of readers that are tried as the one that all goes over.
+/// Maximum number of hosts of readers that are tried as the one that all goes over.
 pub(super) const ENDS_MAX: usize = 8;
 
 /// The tree of a stream over the route that is wished for, or the cheapest one, and why; with how it

@@ -51,7 +51,7 @@ impl Hub {
         let name_of = |node: NodeId| self.agents.node(node).name.to_display();
         let what = format!("connect {} to {}", name_of(edge.from), name_of(edge.to));
         if std::mem::replace(&mut edge.way, HopWay::Hub) == HopWay::Hub {
-            // That is where it was asked to come.
+            // The address to which it was asked to come.
             let why = format!("{what} over this host: {}: {why_not}", name_of(node));
             return self.on_not_joined((id, why));
         }

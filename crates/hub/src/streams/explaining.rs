@@ -1,5 +1,5 @@
-//! What is said of the streams of one task to whoever asks what it does: how much went through, who still holds the
-//! stdout of a writer that has ended, and what had gone through when an attempt of all came to nothing.
+//! The state of the streams of one task, for a user who asks what it does: how much went through, which processes still
+//! hold the stdout of a writer that has ended, and what had gone through when an attempt of all came to nothing.
 
 use rakuda_core::TaskId;
 use rakuda_proto::Text;
@@ -11,11 +11,11 @@ use super::interrupted::of_task;
 use super::state::Component;
 use crate::hub::Hub;
 
-/// Writers that are told of.
+/// Maximum number of writers that are listed.
 const WRITERS_MAX: usize = 20;
 
 impl Hub {
-    /// Of each stream of a task.
+    /// The state of each stream of a task.
     pub(crate) fn streams_in_json(&self, id: TaskId) -> Vec<Value> {
         let Some(component) = self.streams.component_of(id) else { return Vec::new() };
         let streams = component.streams.iter();
@@ -64,7 +64,7 @@ impl Hub {
     }
 }
 
-/// What all writers had written, and what went through the end of a task; nothing: no node has told anything.
+/// What all writers had written, and what went through the end of a task; `None` if no node has reported anything.
 fn interrupted_in_json<'a>(
     accounts: impl Iterator<Item = &'a StreamAccount>,
     id: TaskId,

@@ -1,5 +1,5 @@
-//! What had gone through streams that were closed before their end: each node tells it once, when it hears of the first
-//! failure, and it is noted when all have.
+//! What had gone through streams that were closed before their end: each node reports it once, when it learns of the
+//! first failure, and the hub notes it when all have.
 
 use rakuda_core::{NodeId, TaskId, Time};
 use rakuda_proto::Text;
@@ -10,11 +10,11 @@ use super::over::unchecked;
 use super::state::{Closing, Opening, Streams};
 use crate::hub::Hub;
 
-/// Timeout for what nodes tell of closed streams, after which the rest is noted; a run ends no sooner.
+/// Timeout for the reports of nodes about closed streams, ns, after which the rest is noted; a run ends no sooner.
 const WAIT_NS: u64 = 2_000_000_000;
 
 impl Opening {
-    /// Whether each node with a place of a stream has told what went through there.
+    /// Whether each node with a place of a stream has reported what went through there.
     fn is_told(&self) -> bool {
         let has_told = |node: &NodeId| self.interrupted.contains_key(node);
         self.nodes.iter().all(|(node, told)| told.is_some() || has_told(node))
@@ -37,7 +37,7 @@ impl Streams {
         component.unread.extend(writers.map(|writer| TaskId(*writer)).filter(here));
     }
 
-    /// What may be the reason when a command of a task fails that writes into a stream: nobody was left to read it.
+    /// What may be the cause when a command of a task fails that writes into a stream: nothing was left to read it.
     pub fn hint_for(&self, id: TaskId) -> Option<String> {
         let component = self.component_of(id).filter(|one| one.unread.contains(&id))?;
         let stream = component.streams.iter().find(|stream| stream.writers.contains(&id.0))?;
@@ -48,7 +48,7 @@ impl Streams {
         ))
     }
 
-    /// A node says who holds the stdout of a task that has ended.
+    /// A node reports which processes hold the stdout of a task that has ended.
     pub(super) fn on_stdout_held(
         &mut self,
         id: OpeningId,
@@ -64,7 +64,7 @@ impl Streams {
 }
 
 impl Hub {
-    /// A node says what had gone through there when a member had failed, or all was closed.
+    /// A node reports what had gone through there when a member had failed, or all was closed.
     pub(super) fn on_interrupted(
         &mut self,
         id: OpeningId,
@@ -79,7 +79,7 @@ impl Hub {
         self.note_interrupted_if_told(id);
     }
 
-    /// Nothing of an opening is left: what had gone through is noted when it is known, unless it was.
+    /// Nothing of an opening is left: notes what had gone through when it is known, unless that is done.
     pub(super) fn await_accounts(&mut self, id: OpeningId, opening: Opening) {
         if opening.failed && !opening.is_over {
             let until = Time(self.now.time.0.saturating_add(WAIT_NS));
@@ -88,7 +88,7 @@ impl Hub {
         }
     }
 
-    /// Of a node that is gone nothing more will be told.
+    /// A node that is gone reports nothing more.
     pub(super) fn await_no_account_of(&mut self, node: NodeId) {
         let closing = self.streams.closing.keys();
         let ids: Vec<OpeningId> = closing.chain(self.streams.open.keys()).copied().collect();
@@ -97,7 +97,7 @@ impl Hub {
         }
     }
 
-    /// Notes what is known of those that nodes have been asked about for long; at the end of a run of all.
+    /// Notes what nodes have been asked about for long; at the end of a run, all.
     pub(crate) fn note_interrupted(&mut self, is_end: bool) {
         let now = self.now.time;
         let closing = self.streams.closing.iter();

@@ -17,7 +17,7 @@ impl Streams {
 }
 
 impl Opening {
-    /// A node has a place of a stream, and has not told that all has gone through.
+    /// Whether a node has a place of a stream, and has not reported that all has gone through.
     fn is_passing(&self, node: NodeId) -> bool {
         matches!(self.nodes.get(&node), Some(None))
     }
@@ -50,8 +50,7 @@ impl Hub {
         let name = self.agents.node(node).name.to_display();
         let fault = Text::from(format!("node {name} was lost, over which its streams went"));
         if opening.has_member_on(node) {
-            // The core ends the gang. Only an end that is held has nobody else who would let it go, and none is held
-            // from now on.
+            // The core ends the gang. Nothing else would let go of an end that is held, and none is held from now on.
             opening.failed = true;
             if let Some(HeldEnd { task, code, .. }) = opening.held.take() {
                 self.close_streams(id);

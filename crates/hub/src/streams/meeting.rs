@@ -14,15 +14,15 @@ use rakuda_proto::Text;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
-/// Whoever has shown a key that is waited for.
+/// A connection that has shown an awaited key.
 pub(super) type Met = Box<dyn Connection>;
 
-/// By key: who waits for connections.
+/// By key: where its connections go.
 type Waiting = Rc<RefCell<BTreeMap<Key, UnboundedSender<Met>>>>;
 
-/// See the file's head. It ends with its owner.
+/// A listener at which nodes meet. It closes when it is dropped.
 pub(super) struct Meeting {
-    /// Where it is, for nodes.
+    /// Its addresses, for nodes.
     pub addresses: Vec<Text>,
     waiting: Waiting,
     taking: AbortHandle,
@@ -60,12 +60,12 @@ impl Drop for Meeting {
     }
 }
 
-/// A node has shown a key: it is let in if somebody waits for that.
+/// Lets a node in that has shown a key, if something waits for that key.
 async fn meet(waiting: Waiting, key: Key, mut stream: Met) {
     let met = waiting.borrow().get(&key).cloned();
     let Some(met) = met else { return };
     if peers::welcome(&mut stream).await {
-        // Who has waited for it may be gone.
+        // The receiver may be gone.
         let _ = met.send(stream);
     }
 }

@@ -1,10 +1,9 @@
 //! Streams as the hub has them: which tasks they join, what is open, and what came of it.
 //!
-//! A component is a gang of the core's, which decides when and where its tasks begin. Bytes pass
-//! through the agents of its nodes (`rakuda_agent`); through this process only between two of them
-//! that cannot reach each other (`edges`). Here the two meet: ends are opened
-//! before the first action begins, a task's end is told to the agent, and the last of them counts
-//! only when the accounts are there.
+//! A component is a gang of the core's, which decides when and where its tasks begin. Bytes pass through the agents of
+//! its nodes (`rakuda_agent`); through this process only between two of them that cannot reach each other (`edges`).
+//! Here the two meet: ends are opened before the first action begins, the agent learns of a task's end, and the end of
+//! the last task counts only when the accounts are there.
 
 mod costs;
 mod edges;
@@ -62,7 +61,7 @@ fn said(words: &BTreeMap<&str, &str>) -> Said {
 const SPILL_FOLDER: &str = "/var/tmp";
 
 impl Hub {
-    /// The front says which tasks streams join. They are a gang already.
+    /// Defines a component: the front says which tasks streams join. They are a gang already.
     pub(crate) fn define_component(
         &mut self,
         definition: ComponentDefinition,
@@ -131,7 +130,7 @@ impl Hub {
         self.settings.cluster.as_ref().is_some_and(|plan| plan.staging.is_none())
     }
 
-    /// What statements say of tasks. Of two that say something of one task the first counts, word by word.
+    /// What statements say of tasks. If two say something of one task the first counts, word by word.
     fn said_of(&self, members: &[TaskId], streams: &[StreamDefinition]) -> BTreeMap<TaskId, Said> {
         let mut found = BTreeMap::new();
         for member in members {
@@ -179,7 +178,7 @@ impl Hub {
             component.stages.forget();
         }
         if !component.stages.want(id, start.clone()) {
-            // What it printed is in its spool: only those run again that read it, or did not end well.
+            // What it printed is in its spool: only tasks run again that read it, or did not end well.
             let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
             self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
             return true;
@@ -188,7 +187,7 @@ impl Hub {
         true
     }
 
-    /// An action is to end that waits for its turn: it does not begin. False: it does not wait.
+    /// Drops an action that is to end and waits for its turn: it does not begin. False if it does not wait.
     pub(crate) fn drop_deferred(&mut self, id: TaskId) -> bool {
         let Some(&place) = self.streams.of.get(&id) else { return false };
         let Some(start) = self.streams.components[place].take(id) else { return false };
@@ -336,7 +335,7 @@ impl Hub {
         members.iter().map(|id| (*id, of(id))).collect()
     }
 
-    /// What was read of a spool is not what was written: who has written it runs again, and who has read it.
+    /// A spool does not hold what was written: the task that wrote it runs again, and so do those that have read it.
     pub(super) fn on_spool_bad(&mut self, id: OpeningId, spool: &Text) {
         let Some(opening) = self.streams.open.get(&id) else { return };
         let place = opening.component;
@@ -360,7 +359,7 @@ impl Hub {
         Text(path.into_os_string().into_vec())
     }
 
-    /// A member is to write a spool. What it has written before is of no use.
+    /// Begins the spool of a member. What it has written before is of no use.
     fn begin_spool(&mut self, place: usize, task: TaskId, opening: OpeningId, node: NodeId) {
         if self.streams.components[place].spools.contains_key(&task) {
             self.forget_spools(place, &[task], node);
@@ -374,7 +373,7 @@ impl Hub {
         self.requests.push((Some(node), word));
     }
 
-    /// An action of a component has ended. True: it is held until it is known what went through.
+    /// An action of a component has ended. True: its end is held until it is known what went through.
     pub(crate) fn hold_for_streams(
         &mut self,
         id: TaskId,

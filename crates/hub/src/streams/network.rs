@@ -18,23 +18,23 @@ use tokio::task::AbortHandle;
 use super::meeting::{Meeting, Met};
 use crate::staging::hosts::{Conversation, FileHosts};
 
-/// So much is copied at a time, in each direction.
+/// Maximum bytes that are copied at a time, in each direction.
 pub(super) const COPY_BYTES: usize = 64 << 10;
 
 /// An edge.
 pub(super) struct Edge {
-    /// Its stream: the place of that in the component.
+    /// The place of its stream in the component.
     pub stream: usize,
-    /// Who writes into it.
+    /// The node that writes into it.
     pub from: NodeId,
-    /// Who reads from it.
+    /// The node that reads from it.
     pub to: NodeId,
     pub line: LineKind,
     pub key: Key,
     pub way: HopWay,
     /// Its first host was asked to connect it.
     pub(super) asked: bool,
-    /// And has.
+    /// That host has connected it.
     pub is_connected: bool,
 }
 
@@ -51,7 +51,7 @@ impl Edge {
 /// Where a node takes connections: addresses, and the socket for processes on it.
 pub(super) type Door = (Vec<Text>, Text);
 
-/// Those of one opening.
+/// The edges of one opening.
 #[derive(Default)]
 pub(super) struct Edges {
     /// By number.
@@ -65,7 +65,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// A node will say once more where it takes connections, when it knows of others.
+    /// Waits for the node to say anew where it takes connections, when it knows of others.
     pub fn close_door(&mut self, node: NodeId) {
         self.doors.remove(&node);
     }
@@ -125,7 +125,7 @@ impl Network {
     }
 }
 
-/// What nobody can guess.
+/// A key that cannot be guessed.
 pub(super) fn new_key() -> Key {
     let mut key = Key::default();
     let got = rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty());
@@ -164,7 +164,7 @@ async fn reach(
 ) -> Result<Box<dyn Conversation>, String> {
     let (node, name, socket) = match (side, met) {
         (Side::Linked(node, name, socket), _) => (node, name, socket),
-        // Of two that come, either may come first. Who cannot come says so to the hub.
+        // Either of the two may come first. A node that cannot come says so to the hub.
         (Side::Comes, Some(met)) => {
             let stream: Met = met.recv().await.ok_or("nobody listens any more")?;
             return Ok(Box::new(stream));

@@ -99,7 +99,7 @@ impl Hub {
                 }
             }
         }
-        // What lacks on other nodes is no fault of its own.
+        // What is missing on other nodes is no fault of its own.
         let fault = fault.or(wrong.filter(|_| is_last));
         self.on_streams_over(id, &all, fault);
     }
@@ -146,8 +146,8 @@ impl Hub {
         self.on_action_ended(task, outcome, &message, code);
     }
 
-    /// What a member has printed is no good: it has failed, though its action has ended well. Nothing: its action, or
-    /// what the hub does after it, goes on.
+    /// Fails a member whose output is no good, though its action has ended well. `None`: its action, or what the hub
+    /// does after it, goes on.
     fn blame(&mut self, task: TaskId, why: &str) -> Option<Culprit> {
         let state = self.run.scheduler().task(task).map(|task| task.state);
         let phase = self.run.scheduler().gang_of(task).map(|gang| gang.phase);
@@ -178,7 +178,7 @@ impl Hub {
         }
     }
 
-    /// A last line without newline got one: that is said, once for each stream.
+    /// Reports, once for each stream, that a last line without newline got one.
     fn tell_additions(&mut self, place: usize, accounts: &[StreamAccount]) {
         let mut lines = Vec::new();
         for account in accounts {
@@ -218,7 +218,7 @@ impl Hub {
         }
     }
 
-    /// A fault as the front is told of it in place of a command's end.
+    /// A fault in the words that the front gets in place of a command's end.
     pub(crate) fn stream_failure(&self, fault: &Text) -> Text {
         Text::from(format!("{STREAMS_FAILED}{}", self.with_names(fault)))
     }
@@ -282,7 +282,7 @@ impl Hub {
     }
 }
 
-/// What nodes say of a stream, taken together as it is: they have looked at different moments.
+/// What nodes have reported of a stream, put together as it is: they have looked at different moments.
 pub(super) fn unchecked(opening: &Opening, number: usize, name: &Text) -> StreamAccount {
     let own: Vec<&StreamAccount> = opening.told().filter(|account| account.name == *name).collect();
     let edges = opening.edges.all.iter().zip(0..).filter(|(edge, _)| edge.stream == number);
@@ -307,7 +307,7 @@ fn hop_account(edge: &Edge, sent: &EndAccount, left: bool) -> HopAccount {
     }
 }
 
-/// What the places of a stream say, and what went between them.
+/// The account of a whole stream: what its places report, and what went between them.
 fn whole(name: &Text, own: &[&StreamAccount], hops: Vec<HopAccount>) -> StreamAccount {
     StreamAccount {
         name: name.clone(),
@@ -333,7 +333,7 @@ fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount
         let (Some(sent), Some(got)) = (sent, got) else {
             return Err(format!("stream {}: an edge has no account", name.to_display()));
         };
-        // Whoever left has taken less, and so has a node where everybody has left: it drops what still comes.
+        // A reader that left has taken less, and so has a node where all have left: it drops what still comes.
         let place = own.iter().find(|account| account.writers.iter().any(|one| one.end == end));
         let abandoned = place.is_some_and(|place| place.readers.iter().all(|one| one.is_special));
         let left = sent.is_special || abandoned;

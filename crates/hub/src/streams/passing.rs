@@ -1,5 +1,5 @@
-//! What has gone so far through streams that are open, as agents tell it about once a second: for those who look at a
-//! run. What is said when streams end are their accounts, and those alone are noted.
+//! What has gone so far through streams that are open, as agents report it about once a second, for people who look at
+//! a run. When streams end their accounts say it, and those alone are noted.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use super::state::Streams;
 
 /// A stream that is open.
 pub(crate) struct Passing {
-    /// As the Rakefile has it.
+    /// Its name in the Rakefile.
     pub name: String,
-    /// That its writers have written in this opening.
+    /// Bytes that its writers have written in this opening.
     pub bytes: u64,
     pub records: u64,
     /// All its writers are of this opening. Otherwise they run one after the other, each in its own.

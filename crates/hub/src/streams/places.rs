@@ -58,7 +58,7 @@ impl Hub {
         Ok((edges, routes, opened))
     }
 
-    /// Of a mixed route: the groups that are relayed.
+    /// The groups that are relayed, for a mixed route.
     pub(super) fn relayed_names(
         &self,
         groups: &Groups,
@@ -70,14 +70,14 @@ impl Hub {
         relayed.map(|group| self.group_name(groups, *group)).collect()
     }
 
-    /// What the host file calls a group.
+    /// The name of a group in the host file.
     fn group_name(&self, groups: &Groups, group: GroupId) -> Text {
         let plan = self.settings.cluster.as_ref();
         let name = plan.and_then(|plan| plan.group_of(groups.representative[&group]));
         Text::from(name.unwrap_or_default())
     }
 
-    /// There and back between the groups of some nodes: what is known of it.
+    /// Round trips between the groups of some nodes, as far as they are known.
     fn round_trips_between(
         &self,
         groups: &Groups,
@@ -86,7 +86,7 @@ impl Hub {
         let used: BTreeSet<GroupId> = nodes.iter().map(|node| groups.group_of[node]).collect();
         let mut of_used = Groups { above: groups.above.clone(), ..Groups::default() };
         let mut times: BTreeMap<GroupId, u64> = BTreeMap::new();
-        // The least of a group's nodes: the others were busy.
+        // The shortest of a group's nodes: the others were busy.
         for (node, group) in groups.group_of.iter().filter(|(_, group)| used.contains(group)) {
             of_used.representative.insert(*group, groups.representative[group]);
             let clock = self.clock_of_node(*node).filter(|clock| clock.round_trip_ns > 0);
@@ -99,7 +99,7 @@ impl Hub {
         between_ns(&of_used, &times)
     }
 
-    /// Routes are chosen by what lies between groups: how far a node is away is asked when it is there.
+    /// Asks how far a node is away, when it is there: routes are chosen by what lies between groups.
     pub(crate) fn ask_distance(&mut self, node: NodeId) {
         let has_group =
             self.settings.cluster.as_ref().is_some_and(|plan| plan.group_of(node).is_some());
@@ -128,7 +128,7 @@ impl Hub {
             return Ok(None);
         }
         let credentials = Text(self.streams.network.credentials_of(node)?.to_bytes());
-        // A lost node is found out after its silence, and some time.
+        // A lost node is noticed after its silence, and some time.
         let silence_ms = self.settings.cluster.as_ref().map_or(0, ClusterPlan::silence_ms);
         let patience_ms = silence_ms.saturating_mul(3) / 2 + 1_000;
         Ok(Some(HopSet { credentials, hops, patience_ms }))

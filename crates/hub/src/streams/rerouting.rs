@@ -1,7 +1,7 @@
 //! Routes that change while streams are open. What has gone in is weighed about once a second; where another route has
 //! been cheaper for some time, all nodes first make what it needs, and only then change.
 //!
-//! What is cheaper, and when, is decided in `rakuda_core::streams`; how no record is lost, in its `handing`.
+//! `rakuda_core::streams` decides what is cheaper, and when; its `handing` loses no record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +69,7 @@ impl Hub {
         let opening = self.streams.open.get_mut(&id).expect("it was looked up");
         opening.edges.all.append(&mut edges.all);
         for (node, plans, hops) in requests {
-            // Where it listens is said once more when it waits for the new edges.
+            // The node says anew where it listens when it waits for the new edges.
             opening.edges.close_door(node);
             let request = if matches!(opening.nodes.get(&node), Some(None)) {
                 change.asked.insert(node);
@@ -181,8 +181,8 @@ impl Hub {
         }
     }
 
-    /// A node says that all is over there, or cannot be. True: it would have joined a change that has not begun, and
-    /// nothing else is the matter.
+    /// A node reports that all is over there, or cannot be. True: it would have joined a change that has not begun, and
+    /// nothing else is wrong.
     pub(super) fn on_end_within_change(&mut self, id: OpeningId, node: NodeId) -> bool {
         let Some(opening) = self.streams.open.get(&id) else { return false };
         let Some(change) = &opening.routes.change else { return false };

@@ -12,21 +12,21 @@ use super::state::{Component, Located, Opening};
 /// What is needed to weigh the routes of an opening again.
 #[derive(Default)]
 pub(super) struct Routes {
-    /// As they were when it was opened.
+    /// The groups when it was opened.
     pub groups: Groups,
     pub round_trips: Option<Between<u64>>,
-    /// By stream, as all that follow: how it goes.
+    /// By stream: the ways of its messages.
     pub ways: Vec<Ways>,
-    /// Where it has places.
+    /// By stream: the nodes on which it has places.
     pub places: Vec<BTreeSet<NodeId>>,
     pub watches: Vec<RouteWatch>,
     /// A change that has begun.
     pub(super) change: Option<Change>,
     /// A change came to nothing: there is no other.
     pub(super) is_final: bool,
-    /// Nodes over which nothing goes any more. They may have told that all is over there.
+    /// Nodes over which nothing goes any more. They may have reported that all is over there.
     pub(super) leaving: BTreeSet<NodeId>,
-    /// What such nodes have told, when they were taken again.
+    /// What such nodes have reported, when they were taken again.
     pub(super) earlier: Vec<StreamAccount>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Change {
     pub(super) switching: Option<BTreeSet<NodeId>>,
 }
 
-/// Of a stream that changes.
+/// The new route of a stream.
 pub(super) struct NewRoute {
     pub(super) ways: Ways,
     pub(super) route: StreamRoute,
@@ -85,7 +85,7 @@ impl Opening {
             && edges.iter().all(|edge| edge.is_connected && edge.way == HopWay::Direct)
     }
 
-    /// Of whom something is told that does not go on from there.
+    /// Accounts that nodes have reported of places from which nothing goes on.
     pub(super) fn told(&self) -> impl Iterator<Item = &StreamAccount> {
         let told = self.nodes.values().flatten().chain(self.interrupted.values());
         told.flatten().chain(&self.routes.earlier)

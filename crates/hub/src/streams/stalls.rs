@@ -1,4 +1,4 @@
-//! Says that nothing moves in a cycle of streams. Agents tell which of their places stand still;
+//! Warns that nothing moves in a cycle of streams. Agents report which of their places stand still;
 //! `rakuda_core::streams::Stalls` decides what follows.
 
 use rakuda_core::streams::{Stall, Still};
@@ -10,7 +10,7 @@ use rakuda_proto::streams::{OpeningId, StalledStream, StillForm};
 use super::state::Component;
 use crate::hub::Hub;
 
-/// So many tasks of a cycle that stands still are named.
+/// Maximum number of tasks of a cycle that stands still that are named.
 const NAMES_MAX: usize = 10;
 
 impl Component {
@@ -67,7 +67,7 @@ impl Hub {
         self.record.gang_started(self.run.scheduler(), &self.names, &event, &[]);
     }
 
-    /// In which cycle with a task nothing moves now, in words.
+    /// The cycle with a task in which nothing moves now, in words.
     pub(crate) fn stall_of(&self, id: TaskId) -> Option<String> {
         let place = *self.streams.of.get(&id)?;
         let opening = self.streams.components[place].opening_of.get(&id)?;

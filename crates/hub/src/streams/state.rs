@@ -20,11 +20,12 @@ pub(crate) struct Streams {
     pub(super) components: Vec<Component>,
     /// By task: its component.
     pub(super) of: BTreeMap<TaskId, usize>,
-    /// Those of which the core has just begun members: all of these are known when nothing more of it is to be done.
+    /// Components of which the core has just begun members: all of these are known when nothing more of it is to be
+    /// done.
     pub(super) begun: BTreeSet<usize>,
-    /// Those that are open: whose.
+    /// The openings that are open.
     pub(super) open: BTreeMap<OpeningId, Opening>,
-    /// Those that were closed before their end, until all nodes have told what had gone through.
+    /// Openings that were closed before their end, until all nodes have reported what had gone through.
     pub(super) closing: BTreeMap<OpeningId, Closing>,
     pub(super) openings: u32,
     /// What hosts need to connect to one another.
@@ -40,7 +41,8 @@ pub(super) struct Component {
     pub(super) streams: Vec<StreamDefinition>,
     /// Its streams, by their places there.
     pub(super) graph: StreamGraph,
-    /// By stream: when it is told that nothing moves in it, ms; nothing: what comes out of it never comes back into it.
+    /// By stream: after what time without movement the user is warned, ms; `None`: what comes out of it never comes
+    /// back into it.
     pub(super) stall_ms: Vec<Option<u32>>,
     /// By stream: what follows from what the Rakefile says of its members.
     pub(super) traffic: Vec<Traffic>,
@@ -54,8 +56,8 @@ pub(super) struct Component {
     pub(super) asked: BTreeSet<TaskId>,
     /// Of a spooled one: members whose action has begun, in any attempt.
     pub(super) has_begun: BTreeSet<TaskId>,
-    /// By member: the opening that has written its spool last. Whoever writes has a spool of its own: one that was
-    /// given up with its node may be written on.
+    /// By member: the opening that has written its spool last. Each writer has a spool of its own: one that was given
+    /// up with its node may be written on.
     pub(super) spools: BTreeMap<TaskId, OpeningId>,
     /// Writers whose pipes were closed, as all readers had left before the end; of the last attempt.
     pub(super) unread: BTreeSet<TaskId>,
@@ -71,19 +73,19 @@ pub(super) type Located = Vec<(TaskId, NodeId)>;
 /// Streams that are open.
 pub(super) struct Opening {
     pub(super) component: usize,
-    /// By node with a place of a stream: what it has told of what went through; nothing: it has not yet.
+    /// By node with a place of a stream: its report of what went through; `None` if it has not come yet.
     pub(super) nodes: BTreeMap<NodeId, Option<Vec<StreamAccount>>>,
-    /// By node that has told nothing else: what had gone through when it heard that a member has failed.
+    /// By node that has reported nothing else: what had gone through when it learnt that a member has failed.
     pub(super) interrupted: BTreeMap<NodeId, Vec<StreamAccount>>,
     /// By member that has ended and whose stdout is held: by whom, as far as that can be seen.
     pub(super) held_by: BTreeMap<TaskId, Vec<StdoutHolder>>,
-    /// Cycles of which it was told that nothing moves in them.
+    /// Cycles in which nothing moves, and of which the user knows.
     pub(super) stalled: Vec<Stall>,
     /// By node: what has gone in there so far.
     pub(super) passed: BTreeMap<NodeId, Vec<StreamPassed>>,
     /// By member: its node.
     pub(super) node_of: BTreeMap<TaskId, NodeId>,
-    /// Between nodes.
+    /// The edges between nodes.
     pub(super) edges: Edges,
     /// What follows if they are to change.
     pub(super) routes: Routes,
@@ -93,7 +95,7 @@ pub(super) struct Opening {
     pub(super) left: BTreeSet<TaskId>,
     /// One of its members did not end well, or a stream is at fault.
     pub(super) failed: bool,
-    /// The agent has told what went through.
+    /// The agents have reported what went through.
     pub(super) is_over: bool,
     /// By member whose action has ended well: how long it took.
     pub(super) took_ns: BTreeMap<TaskId, u64>,
@@ -108,7 +110,7 @@ pub(super) struct Opening {
 /// Streams whose members have all ended, one of them not well.
 pub(super) struct Closing {
     pub(super) opening: Opening,
-    /// What nodes have not told by then is not waited for.
+    /// Until when the hub waits for what nodes have not reported.
     pub(super) until: Time,
 }
 
@@ -131,7 +133,7 @@ impl Streams {
         self.open.get(opening)?.fault.as_ref()
     }
 
-    /// What a stream is at fault with of whose readers and writers this one had to be ended.
+    /// The fault of a stream because of which this reader or writer had to be ended.
     pub fn ended_by_fault(&self, id: TaskId) -> Option<&Text> {
         let opening = self.component_of(id)?.opening_of.get(&id)?;
         let opening = self.open.get(opening).filter(|opening| opening.ended.contains(&id))?;
@@ -162,12 +164,13 @@ impl Streams {
         self.component_of(id)?.streams.iter().find(has)
     }
 
-    /// Whether those that streams join to a task could run one after the other: what comes back to a task cannot.
+    /// Whether the tasks that streams join to a task could run one after the other: not if something comes back to a
+    /// task.
     pub fn could_take_turns(&self, id: TaskId) -> bool {
         self.component_of(id).is_some_and(|component| component.graph.cycles().is_empty())
     }
 
-    /// What the commands of a task are told about its ends.
+    /// The ends of a task, for its commands: the opening, and the number of the task.
     pub fn ends_of(&self, id: TaskId) -> Option<(OpeningId, u32)> {
         let opening = self.component_of(id)?.opening_of.get(&id)?;
         Some((*opening, id.0))
@@ -193,7 +196,7 @@ impl Component {
         let me = || vec![StreamEnd::Task(id.0)];
         for stream in &self.streams {
             if stream.writers.contains(&id.0) {
-                // Nobody leaves a spool early.
+                // No reader leaves a spool early.
                 plans.push(plan_of(stream, me(), vec![StreamEnd::Spool(spool(id.0))]));
             }
             if stream.readers.contains(&id.0) {

@@ -1,7 +1,7 @@
 //! Whose turn it is in a component over spools: a member runs when its writers have ended, in rake's order, and as soon
 //! as the core has room for it.
 //!
-//! Who waits for its writers has begun for the core, and has nothing of its node.
+//! A task that waits for its writers has begun for the core, and has nothing of its node.
 
 use rakuda_core::{Devices, Event, NextAttempt, TaskId};
 
@@ -28,14 +28,14 @@ impl Streams {
         component.into_iter().flat_map(move |component| component.stages.sources(id)).copied()
     }
 
-    /// Whether a task that the core has begun has begun its action, in this attempt or an earlier one: who waits for
-    /// its turn has not.
+    /// Whether a task that the core has begun has begun its action, in this attempt or an earlier one: a task that
+    /// waits for its turn has not.
     pub fn has_begun(&self, id: TaskId) -> bool {
         let has = |component: &Component| !component.spooled || component.has_begun.contains(&id);
         self.component_of(id).is_none_or(has)
     }
 
-    /// Of a task that waits for its turn: those that write for it and have not ended well; none: it waits for room.
+    /// Tasks that write for a task that waits for its turn and have not ended well; empty: it waits for room.
     pub fn waits_for(&self, id: TaskId) -> Option<Vec<TaskId>> {
         let stages = &self.component_of(id)?.stages;
         stages.is_waiting(id).then(|| stages.missing(id).collect())
@@ -43,14 +43,15 @@ impl Streams {
 }
 
 impl Hub {
-    /// All has been done that the core wanted: in components of which it has begun members some have their turn.
+    /// Begins turns, when all has been done that the core wanted: in components of which it has begun members some have
+    /// their turn.
     pub(crate) fn begin_turns(&mut self) {
         while let Some(place) = self.streams.begun.pop_first() {
             self.begin_next_of(place);
         }
     }
 
-    /// Asks for room for those whose turn it is: for one at a time when the run has one job.
+    /// Asks for room for members whose turn it is: for one at a time when the run has one job.
     pub(super) fn begin_next_of(&mut self, place: usize) {
         let component = &self.streams.components[place];
         let is_busy = !component.opening_of.is_empty() || !component.asked.is_empty();

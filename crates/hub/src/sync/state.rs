@@ -14,13 +14,13 @@ use rakuda_proto::journal::RoundCache;
 
 use crate::round_remarks::Remarks;
 
-/// Figures are looked for in so much of what a worker prints, at its end.
+/// Maximum bytes, at the end of what a worker prints, in which figures are looked for.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// The rounds of a run.
 pub(crate) struct SyncRounds {
     pub(super) core: Rounds,
-    /// Those that have not ended.
+    /// The rounds that have not ended.
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Commands that are not over: round and worker.
     pub(super) commands: BTreeMap<CommandId, (u32, u32)>,
@@ -39,7 +39,7 @@ pub(crate) struct ClockOfNode {
     pub round_trip_ns: i64,
 }
 
-/// What the core has no word for.
+/// What the hub keeps of a round, and the core has no word for.
 pub(super) struct Round {
     pub(super) definition: RoundDefinition,
     /// It is not held at a gate.
@@ -65,7 +65,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// What its workers have seen to of the page cache; nothing: they were not to.
+    /// What its workers have done with the page cache; `None` if they were not to.
     pub(super) fn cache(&self) -> Option<RoundCache> {
         let state = self.definition.cache?.word().to_owned();
         let workers = u32::try_from(self.caches.len()).unwrap_or(u32::MAX);
@@ -77,9 +77,9 @@ impl Round {
 
 /// A round that goes on, for those who look at the run.
 pub(crate) struct OpenRound {
-    /// What it is a round of.
+    /// The statement that it is a round of.
     pub sync: String,
-    /// From 0, of that.
+    /// Its number in that statement, from 0.
     pub number: u32,
     pub kind: &'static str,
     pub workers: u32,
@@ -110,12 +110,12 @@ impl SyncRounds {
         self.core.is_closing()
     }
 
-    /// Why the round of a task did not begin; told once.
+    /// Takes the reason why the round of a task did not begin.
     pub fn take_fault(&mut self, id: TaskId) -> Option<Text> {
         self.faults.remove(&id)
     }
 
-    /// A command has printed that.
+    /// Keeps what a command has printed.
     pub fn note_output(&mut self, command: CommandId, bytes: &[u8]) {
         if let Some(kept) = self.outputs.get_mut(&command) {
             kept.extend_from_slice(bytes);

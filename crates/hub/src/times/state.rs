@@ -46,16 +46,16 @@ impl NodeEnd {
         self.at.0.saturating_sub(now.0)
     }
 
-    /// Whether what takes so long would not have ended by then.
+    /// Whether a task that takes this long would not have ended by then.
     pub fn is_too_soon_for(self, run_ns: u64, now: Time) -> bool {
         self.at.0.saturating_sub(run_ns) < now.0
     }
 }
 
-/// See [`super`].
+/// Durations of tasks by earlier runs, and the ends of nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
-    /// All nodes end then (`--walltime`), by the clock that never steps.
+    /// When all nodes end (`--walltime`), by the clock that never steps.
     pub(super) ends: Option<Time>,
     /// Nodes end at some time, which may not be known yet.
     pub(super) may_end: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Begins to look at earlier runs, if anyone goes by that.
+    /// Begins to look at earlier runs, if something goes by them.
     pub fn new(settings: &RunSettings, now: Time) -> Self {
         let ends = settings.walltime_ns.map(|walltime_ns| Time(now.0.saturating_add(walltime_ns)));
         let may_end =

@@ -15,9 +15,9 @@ pub(super) mod tag {
     pub const DOUBLE: u64 = 3;
     pub const TEXT: u64 = 4;
     pub const UNDEFINED: u64 = 5;
-    /// As it was told, but for what its threshold allows, and sampled anew.
+    /// The value as last sent, to within its threshold, sampled anew.
     pub const SAME: u64 = 6;
-    /// Undefined, and nobody will say it again.
+    /// Undefined, and no value of this kind will come again.
     pub const FREE: u64 = 7;
     pub const BITS: u32 = 3;
 }

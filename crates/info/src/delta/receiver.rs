@@ -26,18 +26,18 @@ pub enum FrameError {
     /// It ends too early.
     #[error("the frame ends within a field")]
     Short,
-    /// Of another version.
+    /// It is of another version.
     #[error("the frame is of version {0}, expected {VERSION}")]
     Version(u8),
-    /// One before it is missing: the session is to be begun anew.
+    /// A frame before it is missing: the session must begin anew.
     #[error("frame {found} follows, expected {expected}: the session is to begin anew")]
     Gap {
-        /// Next of the session.
+        /// The next number of the session.
         expected: u64,
-        /// Of the frame.
+        /// The number of the frame.
         found: u64,
     },
-    /// Only one may tell of a node.
+    /// It has values of a node that another sender reports.
     #[error("the frame has the node {0:?}, which another source tells of")]
     Foreign(String),
     /// Its bytes mean nothing.
@@ -58,16 +58,16 @@ struct Frame<'a> {
 struct Block {
     node: usize,
     age_us: u64,
-    /// With their attributes. `None`: as they were told before.
+    /// Values with their attributes. `None`: as they were sent before.
     values: Vec<(usize, Option<Value>)>,
 }
 
 /// An attribute of the session.
 #[derive(Debug)]
 struct Heard {
-    /// Of the table. `None`: it has no place for it, or it is not for the sender to say.
+    /// Its number in the table. `None`: the table has no place for it, or the sender may not set it.
     id: Option<AttributeId>,
-    /// Of one that is not built in.
+    /// The attribute itself, if it is not built in.
     own: Option<Box<Own>>,
 }
 
@@ -82,32 +82,32 @@ struct Own {
 #[derive(Debug)]
 struct Refused {
     why: Value,
-    /// What was told all the same.
+    /// The values that were sent all the same.
     values: BTreeMap<NodeId, Value>,
 }
 
 /// The other end of a session.
 #[derive(Debug, Default)]
 pub struct Receiver {
-    /// Of the last frame.
+    /// The number of the last frame.
     sequence: u64,
-    /// By the session's numbers.
+    /// The attributes, by the session's numbers.
     attributes: Vec<Heard>,
-    /// How many attributes of the table had become something else when these were looked up.
+    /// The number of changed attributes in the table when these were looked up.
     changed: u64,
     kinds: Vec<Kind>,
     nodes: Vec<NodeId>,
-    /// Whatever the sender calls it: all is of this node.
+    /// If set, the only node of the session, whatever the sender calls it.
     only: Option<NodeId>,
 }
 
 impl Receiver {
-    /// One that awaits the first frame of a session.
+    /// Makes a receiver that awaits the first frame of a session.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same for a sender that speaks of this one node, and may not speak of others.
+    /// The same for a sender that reports this one node, and may not report others.
     pub fn of_node(node: NodeId) -> Self {
         Self { only: Some(node), ..Self::default() }
     }
@@ -122,7 +122,7 @@ impl Receiver {
         self.apply_where(bytes, table, now, &|_, _| true)
     }
 
-    /// The same of a sender that may speak of some nodes only.
+    /// The same for a sender that may report some nodes only.
     pub fn apply_where(
         &mut self,
         bytes: &[u8],
@@ -216,7 +216,7 @@ impl Receiver {
         self.sequence = frame.sequence;
         for name in frame.nodes {
             let node = self.only.unwrap_or_else(|| table.node(None, name));
-            // Of an earlier session it may be something else.
+            // Its state may have become another one in an earlier session.
             table.set_state(node, State::Up);
             self.nodes.push(node);
         }
@@ -259,7 +259,7 @@ impl Receiver {
         }
     }
 
-    /// What an attribute of the sender is here.
+    /// Looks up what an attribute of the sender is here.
     fn look_up(&self, attribute: Attribute, table: &mut Table) -> Heard {
         let known = table.registry().find(&attribute.name);
         let is_of_run =

@@ -10,25 +10,25 @@ use crate::registry::{Attribute, AttributeId, Threshold};
 use crate::table::{NodeId, State, Table};
 use crate::value::{Kind, Value};
 
-/// 2^53: whole numbers up to there are exact.
+/// Maximum of whole numbers that a double has exactly: 2^53.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A value as it was told.
+/// A value as it was sent.
 #[derive(Debug, Clone)]
 struct Told {
     value: Value,
     change: u64,
-    /// The newest sample of which the receiver knows.
+    /// The newest sample that the receiver knows of.
     sampled: Time,
     at: Time,
 }
 
-/// A node that was told.
+/// A node that was sent.
 #[derive(Debug)]
 struct ToldNode {
     id: NodeId,
     state: State,
-    /// By attribute.
+    /// The values, by attribute.
     values: Vec<Option<Told>>,
 }
 
@@ -36,23 +36,23 @@ struct ToldNode {
 /// table, a new session begins without it; likewise when an attribute has become something else.
 #[derive(Debug)]
 pub struct Sender {
-    /// What has not been told for so long is told again, ns, if it was sampled anew.
+    /// Time after which a value is sent again that was sampled anew, ns.
     silence_ns: u64,
-    /// Each sample is told, also of a value that has not moved.
+    /// Each sample is sent, also of a value that has not moved.
     tells_samples: bool,
-    /// Of the last frame; 0: there was none.
+    /// The number of the last frame; 0 if there was none.
     sequence: u64,
-    /// How many of the table's were told.
+    /// Number of the table's attributes that were sent.
     attributes: usize,
-    /// By their numbers within the session.
+    /// The nodes, by their numbers within the session.
     nodes: Vec<ToldNode>,
-    /// Those that are told, as they are in the table.
+    /// The nodes that were sent, by their numbers in the table.
     known: BTreeSet<NodeId>,
-    /// How many nodes had been removed from the table when the session began.
+    /// Number of nodes that had been removed from the table when the session began.
     removals: u64,
-    /// How many attributes had become something else by then.
+    /// Number of attributes that had become something else by then.
     changed: u64,
-    /// When somebody asked last for values of all providers as they are, and of single ones.
+    /// When exact values of all providers were asked for last, and of single ones.
     exact_of_all: Time,
     exact: BTreeMap<String, Time>,
     /// Attributes without a threshold, by name.
@@ -60,7 +60,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// One that begins a session.
+    /// Makes a sender that begins a session.
     pub fn new(silence_ns: u64) -> Self {
         Self {
             silence_ns,
@@ -77,8 +77,8 @@ impl Sender {
         }
     }
 
-    /// One that also tells when values were sampled that have not moved: for who must know that
-    /// nothing has changed since. That is a byte for each value.
+    /// Makes it also send when values were sampled that have not moved, for receivers that must know that nothing has
+    /// changed since. That takes a byte for each value.
     #[must_use]
     pub fn telling_samples(mut self) -> Self {
         self.tells_samples = true;
@@ -92,8 +92,8 @@ impl Sender {
         *self = Self { tells_samples, exact_of_all, exact, always, ..Self::new(silence_ns) };
     }
 
-    /// Somebody asks for values as they are now, of these providers (none: of all): until a sample was told that was
-    /// taken since, whatever has changed at all is worth telling.
+    /// Sends exact values of these providers (`None`: of all): until a sample was sent that was taken since, any change
+    /// is worth telling.
     pub fn tell_exactly(&mut self, providers: &[String], now: Time) {
         if providers.is_empty() {
             self.exact_of_all = now;
@@ -101,13 +101,13 @@ impl Sender {
         self.exact.extend(providers.iter().map(|name| (name.clone(), now)));
     }
 
-    /// Whatever has changed at all of these attributes, and no others, is worth telling from now on.
+    /// Sends any change of these attributes, and of no others, from now on.
     pub fn tell_always(&mut self, attributes: Vec<String>) {
         self.always = attributes.into_iter().collect();
     }
 
-    /// What the receiver does not know yet and is worth telling; the first frame of a session is
-    /// never empty. The caller sends it, or restarts the session.
+    /// Takes what the receiver does not know yet and is worth telling; the first frame of a session is never empty. The
+    /// caller sends it, or restarts the session.
     pub fn take(&mut self, table: &Table, now: Time) -> Option<Vec<u8>> {
         let [removals, changed] = [table.removals(), table.registry().changed()];
         if (self.removals, self.changed) != (removals, changed) {
@@ -168,13 +168,13 @@ impl Sender {
     }
 
     fn put_blocks(&mut self, table: &Table, now: Time, out: &mut Vec<u8>) -> bool {
-        // By the number of the node within the session. No value: as it was told.
+        // By the number of the node within the session. No value: as it was sent.
         let mut news: Vec<(usize, Time, AttributeId, Option<Value>)> = Vec::new();
         let Self { nodes, exact, exact_of_all, always, silence_ns, tells_samples, .. } = self;
         let since_when = |provider: &str| {
             exact.get(provider).map_or(*exact_of_all, |of_one| (*of_one).max(*exact_of_all))
         };
-        // `None`: whenever it was told.
+        // `None`: whenever it was sent.
         let exact_since =
             |it: &Attribute| (!always.contains(&it.name)).then(|| since_when(&it.provider));
         let exact_since: Vec<Option<Time>> =

@@ -8,11 +8,11 @@ use crate::table::{NodeId, Table};
 /// What an expression is evaluated for.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// Where values are.
+    /// The table with the values.
     pub table: &'a Table,
-    /// Of which node.
+    /// The node.
     pub node: NodeId,
-    /// For ages.
+    /// The present time, for ages.
     pub now: Time,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Placed {
     pub position: usize,
 }
 
-/// Longest first.
+/// The signs, longest first.
 const SIGNS: [&str; 18] = [
     "&&", "||", "<=", ">=", "==", "!=", "=~", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", ",",
 ];
@@ -51,8 +51,8 @@ const SUFFIXES: &[(&str, f64)] = &[
     ("d", 86400.0),
 ];
 
-/// What one of a unit is in bytes, seconds or bytes per second, and how that is called. `None`: it is none of these, or
-/// is ambiguous outside of an expression, as `K` is.
+/// The value of one of a unit in bytes, seconds or bytes per second, and the name of that. `None`: it is none of these,
+/// or is ambiguous outside of an expression, as `K` is.
 pub(super) fn base_unit(unit: &str) -> Option<(f64, &'static str)> {
     let (amount, is_rate) = unit.strip_suffix("/s").map_or((unit, false), |it| (it, true));
     let (_, factor) = SUFFIXES.iter().find(|(known, _)| *known == amount)?;
@@ -63,7 +63,7 @@ pub(super) fn base_unit(unit: &str) -> Option<(f64, &'static str)> {
     }
 }
 
-/// What a literal is of, by what stands behind its number; `K` may be of anything.
+/// The dimension of a literal, by what stands behind its number; `K` may be of any.
 fn dimension(suffix: &str) -> Option<&'static str> {
     base_unit(suffix).map(|(_, base)| base)
 }

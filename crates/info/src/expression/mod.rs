@@ -28,8 +28,9 @@ use crate::registry::{AttributeId, Registry};
 use crate::value::{Kind, Value};
 use types::{Named, Term};
 
-/// Why there is no value.
+/// Why there is no value: none was ever reported.
 const NEVER: &str = "nobody has said anything of it";
+/// Why an expression has no value, where it is no single attribute's.
 const PARTS: &str = "something in it is undefined, or a division by zero";
 
 /// An expression, ready to be evaluated for nodes of tables with the registry that it was made
@@ -46,14 +47,14 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// One that has a value for each node.
+    /// Makes an expression that has a value for each node.
     pub fn new(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let tree = parser::parse(source)?;
         let term = types::resolve(&tree, registry)?;
         Ok(Self::of(source, term, None, units::unit(&tree, registry)))
     }
 
-    /// One that is true or false for each node.
+    /// Makes a condition, which is true or false for each node.
     pub fn condition(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let expression = Self::new(source, registry)?;
         match expression.term {
@@ -72,7 +73,7 @@ impl Expression {
         lexer::clauses(source)?.iter().map(|clause| Self::condition(clause, registry)).collect()
     }
 
-    /// One that has a number for each node; a condition counts as 1 or 0.
+    /// Makes an expression that has a number for each node; a condition counts as 1 or 0.
     pub fn weight(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let expression = Self::new(source, registry)?;
         match expression.term {
@@ -85,7 +86,7 @@ impl Expression {
         }
     }
 
-    /// The number of a [`Expression::weight`]; `None`: it is undefined.
+    /// The number of a [`Expression::weight`]; `None` if it is undefined.
     pub fn number(&self, row: &Row<'_>) -> Option<f64> {
         match &self.term {
             Term::Number(number) => Some(number.evaluate(row)).filter(|number| !number.is_nan()),
@@ -112,7 +113,8 @@ impl Expression {
         self.attributes.is_empty() && self.absent.is_empty() && !self.is_of_node
     }
 
-    /// One that has a value for each group of nodes: `count()`, `sum(a)`, or one whose value all nodes of a group have.
+    /// Makes an expression that has a value for each group of nodes: `count()`, `sum(a)`, or one whose value all nodes
+    /// of a group have.
     pub fn of_group(source: &str, registry: &Registry) -> Result<Self, ExpressionError> {
         let tree = parser::parse(source)?;
         let Some((aggregate, term)) = types::aggregate(&tree, registry)? else {
@@ -145,7 +147,7 @@ impl Expression {
         &self.source
     }
 
-    /// Of its values, as far as it is known; else empty.
+    /// The unit of its values, as far as it is known; else empty.
     pub fn unit(&self) -> &str {
         &self.unit
     }
@@ -155,7 +157,7 @@ impl Expression {
         &self.attributes
     }
 
-    /// What it names and nothing has so far: instances of families, and whatever `has` asks for.
+    /// Names in it that nothing has so far: instances of families, and whatever `has` asks for.
     pub fn absent(&self) -> &[Arc<str>] {
         &self.absent
     }
@@ -165,7 +167,7 @@ impl Expression {
         self.aggregate
     }
 
-    /// Of its values; a truth is a text, `true` or `false`.
+    /// The kind of its values; a truth is a text, `true` or `false`.
     pub fn kind(&self) -> Kind {
         match self.term {
             Term::Number(_) => Kind::Number,
@@ -215,7 +217,7 @@ impl Expression {
         Value::undefined(format!("no node has said anything of {absent}{watched}"))
     }
 
-    /// When the oldest value that it rests on was sampled. `None`: it rests on none that was.
+    /// When the oldest value that it rests on was sampled. `None`: it rests on no sample.
     pub fn sampled(&self, row: &Row<'_>) -> Option<Time> {
         self.attributes.iter().filter_map(|id| row.table.sampled(row.node, *id)).min()
     }

@@ -23,7 +23,7 @@ pub(super) enum Term {
 pub(super) enum Number {
     Constant(f64),
     Attribute(AttributeId),
-    /// Of a family, an instance that nothing has: its name.
+    /// An instance of a family that nothing has: its name.
     Nothing(Arc<str>),
     Age(AttributeId),
     Negative(Box<Number>),
@@ -59,7 +59,7 @@ pub(super) enum Text {
 pub(super) enum Truth {
     Constant(bool),
     Has(AttributeId),
-    /// An attribute of that name, which nothing has: it is not there.
+    /// An attribute of that name, which nothing has: it does not exist.
     Absent(Arc<str>),
     Not(Box<Truth>),
     And(Box<Truth>, Box<Truth>),
@@ -84,15 +84,15 @@ pub(super) enum Order {
 /// How values of a group are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregate {
-    /// How many nodes there are.
+    /// The number of nodes.
     Count,
-    /// Of the values that are defined.
+    /// The sum of the values that are defined.
     Sum,
-    /// Likewise.
+    /// Their mean.
     Mean,
-    /// Likewise.
+    /// Their minimum.
     Lowest,
-    /// Likewise.
+    /// Their maximum.
     Highest,
 }
 
@@ -104,10 +104,10 @@ const AGGREGATES: [(&str, Aggregate); 5] = [
     ("highest", Aggregate::Highest),
 ];
 
-/// What a term asks for.
+/// The names in a term.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Of the registry.
+    /// The attributes, by number in the registry.
     pub attributes: Vec<AttributeId>,
     /// Names that nothing has.
     pub absent: Vec<Arc<str>>,
@@ -116,7 +116,7 @@ pub(super) struct Named {
 }
 
 impl Term {
-    /// For messages.
+    /// The type in words, for messages.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::Number(_) => "a number",
@@ -125,7 +125,7 @@ impl Term {
         }
     }
 
-    /// The attribute that it is nothing else but.
+    /// The attribute, if the term is nothing else.
     pub fn only_attribute(&self) -> Option<AttributeId> {
         match self {
             Self::Number(Number::Attribute(id)) | Self::Text(Text::Attribute(id)) => Some(*id),
@@ -216,7 +216,7 @@ impl Truth {
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
-/// The aggregate and what it is of, if the tree is one as a whole.
+/// The aggregate and its argument, if the tree is one as a whole.
 pub(super) fn aggregate(tree: &Tree, registry: &Registry) -> Result<Option<(Aggregate, Term)>> {
     let Node::Call(name, arguments) = &tree.node else { return Ok(None) };
     let Some((_, aggregate)) = AGGREGATES.iter().find(|(known, _)| known == name) else {
@@ -389,7 +389,7 @@ fn named(name: &str, position: usize, registry: &Registry) -> Result<Term> {
     }
 }
 
-/// That of a family, built in or not. `None`: there is no such family.
+/// The kind of a family, built in or not. `None` if there is no such family.
 fn family_kind(name: &str, registry: &Registry) -> Option<Kind> {
     if let Some(built_in) = catalogue::find(name).filter(|built_in| built_in.is_family) {
         return Some(built_in.kind);

@@ -1,12 +1,12 @@
-//! What numbers of an expression are of, as far as it is known: bytes are not compared with seconds.
+//! The units of numbers in an expression, as far as they are known: bytes are not compared with seconds.
 
 use super::error::ExpressionError;
 use super::parser::{Node, Tree, parse};
 use crate::catalogue;
 use crate::registry::{Registry, instance_name};
 
-/// The unit of what a tree stands for; empty: it has none. `None`: nobody knows, as of numbers without a unit, which
-/// are of what stands beside them.
+/// The unit of what a tree stands for; empty if it has none. `None`: not known, as for a number without a unit, which
+/// takes the unit of what stands beside it.
 pub(super) fn unit(tree: &Tree, registry: &Registry) -> Option<String> {
     match &tree.node {
         Node::Number(_, unit) => unit.map(str::to_owned),
@@ -37,7 +37,7 @@ pub(super) fn unit(tree: &Tree, registry: &Registry) -> Option<String> {
     }
 }
 
-/// Of two that stand beside each other: a bare number is of what the other one is.
+/// The unit of two terms that stand beside each other: a bare number takes that of the other.
 fn beside(left: &Tree, right: &Tree, registry: &Registry) -> Option<String> {
     match (unit(left, registry), unit(right, registry)) {
         (Some(unit), Some(_)) => Some(unit),
@@ -56,13 +56,13 @@ fn is_bare(tree: &Tree) -> bool {
     }
 }
 
-/// The unit of what a call of one argument is of: `sum(mem_free)` is in bytes.
+/// The unit of a call of one argument: `sum(mem_free)` is in bytes.
 pub(super) fn of_argument(call: &Tree, registry: &Registry) -> Option<String> {
     let Node::Call(_, arguments) = &call.node else { return None };
     unit(arguments.first()?, registry)
 }
 
-/// A number that a program or a user has told without a unit may be of anything.
+/// The unit of an attribute; a number that a program or a user gave without a unit may be of any.
 fn of_attribute(name: &str, registry: &Registry) -> Option<String> {
     if let Some(id) = registry.find(name) {
         let attribute = registry.get(id);
@@ -72,7 +72,7 @@ fn of_attribute(name: &str, registry: &Registry) -> Option<String> {
     catalogue::of(name).map(|built_in| built_in.unit.to_owned())
 }
 
-/// That two may stand beside each other.
+/// Checks that two may stand beside each other.
 pub(super) fn agree(
     left: &Tree,
     right: &Tree,

@@ -5,7 +5,7 @@ use super::{Ages, digits, json};
 use crate::query::{Answer, Answered};
 use crate::value::Value;
 
-/// The answer, which has columns.
+/// Writes the answer, which has columns.
 pub fn write(answer: &Answer, ages: Ages) -> String {
     let columns = super::plain::columns(answer);
     let mut out = String::new();
@@ -40,7 +40,7 @@ pub fn write(answer: &Answer, ages: Ages) -> String {
     out
 }
 
-/// Seconds, as JSON has them; empty: it rests on no sample.
+/// The age in seconds, as JSON has them; empty if the value rests on no sample.
 fn age_of(value: &Answered, answer: &Answer) -> String {
     let mut out = String::new();
     if let Some(sampled) = value.sampled {

@@ -13,31 +13,31 @@ use crate::registry::AttributeId;
 use crate::table::{NodeId, Table};
 use crate::value::Value;
 
-/// Maximum of all kept rows together, bytes; rows beyond it are written anew each time.
+/// Maximum bytes of all kept rows together; rows beyond it are written anew each time.
 const BYTES_MAX: usize = 128 << 20;
-/// For ages in front of which nothing is known yet: digits of an age of less than a day, and a comma.
+/// Bytes for an age that is not known yet: the digits of an age of less than a day, and a comma.
 const AGE_BYTES: usize = 10;
-/// What stands between two ages is copied as so many bytes at once, where it is no longer: a copy of a length that is
-/// known costs a tenth of a call. What was copied too much is written over.
+/// Bytes that are copied at once between two ages, where the text there is no longer: a copy of a known length costs a
+/// tenth of a call. Bytes that were copied in excess are written over.
 const PIECE_BYTES: usize = 96;
 
 /// Where a value stands in a row, and its age.
 #[derive(Debug, Clone, Copy)]
 struct ValuePosition {
     attribute: AttributeId,
-    /// From where to where its value goes in the text.
+    /// Beginning and end of its value in the text.
     value: (u32, u32),
-    /// Up to where the text goes in front of its age.
+    /// Where its age goes in the text.
     age: u32,
 }
 
 /// A row, without ages.
 #[derive(Debug, Default)]
 struct Fragment {
-    /// The change that it shows ([`Table::touched`]); 0: it is not kept.
+    /// The change that it shows ([`Table::touched`]); 0 if it is not kept.
     touched: u64,
     text: String,
-    /// Of all values, in the order of the text.
+    /// The positions of all values, in the order of the text.
     positions: Vec<ValuePosition>,
 }
 
@@ -57,7 +57,7 @@ impl Fragment {
         self.text.capacity() + self.positions.capacity() * size_of::<ValuePosition>()
     }
 
-    /// What `json` writes of a node with all that is known of it.
+    /// Writes what `json` writes of a node with all that is known of it.
     fn render(&mut self, table: &Table, node: NodeId) {
         self.touched = table.touched(node);
         self.text.clear();
@@ -167,10 +167,10 @@ fn copy_piece(to: &mut [u8], text: &[u8], begin: usize, end: usize) {
     }
 }
 
-/// Rows of one table; of another one they would be wrong.
+/// Rows of one table; for another one they would be wrong.
 #[derive(Debug, Default)]
 pub struct Fragments {
-    /// By number of the node.
+    /// The rows, by number of the node.
     nodes: Vec<Fragment>,
     bytes: usize,
     /// For a row that is refilled: room for its text before.
@@ -180,7 +180,7 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    /// None that are kept.
+    /// Makes an empty set of rows.
     pub fn new() -> Self {
         Self::default()
     }

@@ -10,7 +10,7 @@ use crate::expression::ExpressionError;
 use crate::query::{Answer, AnswerRow, Answered};
 use crate::value::Value;
 
-/// The answer as one object.
+/// Writes the answer as one object.
 pub fn write(answer: &Answer) -> String {
     let values: usize = answer.rows.iter().map(|row| row.values.len() + 2).sum();
     let mut out = String::with_capacity(64 + values * 64);
@@ -31,7 +31,7 @@ pub fn write(answer: &Answer) -> String {
     out
 }
 
-/// Of an answer that nodes were removed, and nothing else.
+/// Writes an answer that only says which nodes were removed.
 pub fn write_gone(change: u64, gone: &[Arc<str>]) -> String {
     let mut out = String::new();
     put_head(&mut out, change, false);
@@ -58,7 +58,7 @@ fn put_names(out: &mut String, field: &str, names: &[Arc<str>]) {
     }
 }
 
-/// What is wrong with a question.
+/// Writes what is wrong with a question.
 pub fn write_error(message: &str, error: Option<&ExpressionError>) -> String {
     let mut out = String::from("{\"version\":2,\"error\":{\"message\":");
     put_text(&mut out, message);
@@ -80,7 +80,7 @@ pub fn text(text: &str) -> String {
     out
 }
 
-/// What [`write_error`] has written.
+/// The message that [`write_error`] has written.
 pub fn error_message(bytes: &[u8]) -> Option<String> {
     let object: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     object["error"]["message"].as_str().map(str::to_owned)
@@ -183,6 +183,7 @@ fn put_ascii(out: &mut String, bytes: &[u8]) {
 /// Whole numbers and hundredths, which nearly all are, are written by hand, several times as fast. Of
 /// at most 15 digits each decimal has a double of its own, so no shorter one gives the same.
 pub(super) fn put_number(out: &mut String, number: f64) {
+    /// Maximum of numbers that are written by hand: each has at most 15 digits.
     const DIGITS_MAX: f64 = 1e15;
     let absolute = number.abs();
     let hundredths = (absolute * 100.0).round();

@@ -12,10 +12,10 @@ use crate::table::{NodeId, Table};
 use crate::value::Value;
 use rakuda_core::Time;
 
-/// Of MDS: where the entries of one index stood.
+/// The suffix under which MDS had the entries of one index.
 pub const SUFFIX: &str = "Mds-Vo-name=local, o=grid";
 
-/// The entries above those of nodes, without which no server takes these.
+/// The entries above those of nodes, without which no server takes the others.
 const ABOVE: &str = "dn: o=grid
 objectClass: RakudaGrid
 o: grid
@@ -37,8 +37,8 @@ const CLASSES: [&str; 9] = [
     "RakudaNode",
 ];
 
-/// The nodes of a table that are wanted, with what `only` these providers say (none: all). Those of runs have the run
-/// in their names, too: several runs may have a node.
+/// Writes the nodes of a table that are wanted, with the values of these providers (`only`; empty: of all). Names of
+/// nodes of runs have the run in them, too: several runs may have a node.
 pub fn write(table: &Table, wanted: &[NodeId], only: &[String], now: Time) -> String {
     let mds = ALIASES.iter().filter(|(alias, _)| alias.starts_with("Mds-"));
     let aliases: Vec<(&str, Expression)> = mds

@@ -16,7 +16,7 @@ use crate::table::{State, Table};
 use crate::value::Kind;
 use rakuda_core::Time;
 
-/// How it is to be written.
+/// The text format to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `application/openmetrics-text; version=1.0.0`.
@@ -26,7 +26,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What an `Accept` header asks for; without one, OpenMetrics.
+    /// The format that an `Accept` header asks for; without one, OpenMetrics.
     pub fn of(accept: Option<&str>) -> Self {
         let accept = accept.unwrap_or("*/*");
         let weight = |kind: &str| {
@@ -42,7 +42,7 @@ impl Format {
         if weight("text/plain") > open { Self::Text } else { Self::OpenMetrics }
     }
 
-    /// For the header `Content-Type`.
+    /// The value of the header `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -51,10 +51,10 @@ impl Format {
     }
 }
 
-/// Names that are not for attributes: what is told of each node.
+/// Names that no attribute may have here: they describe each node.
 const RESERVED: [&str; 4] = ["rakuda_node", "rakuda_node_info", "rakuda_up", "rakuda_age_seconds"];
 
-/// All numbers of a table.
+/// Writes all numbers of a table.
 pub fn write(table: &Table, now: Time, format: Format) -> String {
     let mut out = String::new();
     put_nodes(&mut out, table, now, format);
@@ -141,7 +141,7 @@ fn suffix(unit: &str) -> &'static str {
     }
 }
 
-/// Which nodes there are, what they are, and how old each value of them is that is told here.
+/// Writes which nodes there are, what they are, and the age of each value of them that is written here.
 fn put_nodes(out: &mut String, table: &Table, now: Time, format: Format) {
     let (name, kind) = match format {
         Format::OpenMetrics => ("rakuda_node", "info"),
@@ -167,7 +167,7 @@ fn put_nodes(out: &mut String, table: &Table, now: Time, format: Format) {
     put_ages(out, table, now, format, &texts);
 }
 
-/// By the attributes' own names; of what is not known there is none.
+/// Writes ages by the attributes' own names; unknown values have none.
 fn put_ages(
     out: &mut String,
     table: &Table,

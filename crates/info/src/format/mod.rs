@@ -25,7 +25,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// That of a word.
+    /// The format of this name.
     pub fn of(word: &str) -> Option<Self> {
         match word {
             "json" => Some(Self::Json),
@@ -36,7 +36,7 @@ impl Format {
         }
     }
 
-    /// Why it cannot write the answer to a question.
+    /// Why the format cannot write the answer to a question, if so.
     pub fn refusal(self, question: &Question) -> Option<&'static str> {
         if self != Self::Ldif {
             return None;
@@ -51,7 +51,7 @@ impl Format {
         })
     }
 
-    /// For the header `Content-Type`.
+    /// The value of the header `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -60,8 +60,8 @@ impl Format {
         }
     }
 
-    /// The answer; of LDIF its nodes with all that the table has of them, from the providers that the question names
-    /// (`only`). JSON and LDIF always have ages.
+    /// Writes the answer; as LDIF its nodes with all that the table has of them, from the providers that the question
+    /// names (`only`). JSON and LDIF always have ages.
     pub fn write(self, answer: &Answer, table: &Table, ages: Ages, only: &[String]) -> String {
         match self {
             Self::Json => json::write(answer),
@@ -79,13 +79,13 @@ impl Format {
     }
 }
 
-/// Whether the age of each value is told beside it, where a format can do without.
+/// Whether the age of each value is written beside it, where a format can do without.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Ages {
-    /// Columns that ask for an age have it, and no others.
+    /// Only columns that ask for an age have it.
     #[default]
     Asked,
-    /// Of each value that has one.
+    /// Each value has it that has an age.
     All,
 }
 

@@ -8,9 +8,9 @@ use crate::query::{Answer, Answered};
 use crate::value::{Kind, Value};
 use rakuda_core::Time;
 
-/// Seconds since 1970.
+/// Attributes that are dates, in seconds since 1970.
 const IS_DATE: [&str; 2] = ["boot_time", "node_boot_time_seconds"];
-/// Longer texts are cut.
+/// Maximum columns of a text; longer ones are cut.
 const WIDTH_MAX: usize = 40;
 
 /// The columns of an answer: those asked for, or all that some row has. Each line of nodes begins with the node and its
@@ -32,7 +32,7 @@ pub(super) fn columns(answer: &Answer) -> Vec<(Arc<str>, Kind)> {
     all
 }
 
-/// The answer, with names above the columns.
+/// Writes the answer, with names above the columns.
 pub fn write(answer: &Answer, ages: Ages) -> String {
     let columns = columns(answer);
     let has_runs = super::has_runs(answer);
@@ -88,7 +88,7 @@ pub fn write(answer: &Answer, ages: Ages) -> String {
     out
 }
 
-/// For people: how old a sample is.
+/// The age of a sample, for people.
 fn age_of(sampled: Time, now: Time) -> String {
     let seconds = crate::expression::age_s(sampled, now);
     match seconds {
@@ -101,7 +101,7 @@ fn age_of(sampled: Time, now: Time) -> String {
 /// A value for people.
 pub fn shown(value: &Answered) -> String {
     match &value.value {
-        // A day is not what it is, but which one.
+        // A date is shown as such.
         Value::Number(number) if IS_DATE.contains(&&*value.name) => date(*number),
         Value::Number(number) => with_unit(*number, &value.unit),
         Value::Text(text) => printable(text),

@@ -55,7 +55,7 @@ fn model(info: &str) -> Option<Value> {
     value("model name").or_else(|| value("cpu")).or_else(|| value("Model"))
 }
 
-/// `0-3,8` as numbers. `None`: it is no such list.
+/// `0-3,8` as numbers. `None` if it is not such a list.
 fn members(list: &str) -> Option<BTreeSet<u32>> {
     let mut members = BTreeSet::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {

@@ -6,7 +6,7 @@ use super::rate::Rates;
 use super::{INSTANCES_MAX, Moment, Provider, Reading, Root};
 use crate::value::Value;
 
-/// The kernel counts in these, whatever a disk has.
+/// Bytes of the sectors in which the kernel counts, whatever a disk has.
 const SECTOR_BYTES: u64 = 512;
 const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "fd"];
 

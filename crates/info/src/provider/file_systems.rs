@@ -1,5 +1,5 @@
-//! File systems: those that keep data, or those of the folders that are to be watched; and those of folders that
-//! somebody has named. statvfs waits for a server that is silent.
+//! File systems: those that keep data, or those of the folders that are to be watched; and those of folders that a user
+//! has named. statvfs waits for a server that is silent.
 //!
 //! The table of mounts says of which kind they are. In a chroot it may have no line of `/`: there, the number that
 //! statfs(2) gives for the kind says it. That is not asked elsewhere, since it does not tell kinds of fuse apart, nor
@@ -63,15 +63,16 @@ const NUMBERED: &[(u32, &str)] = &[
     (0xff53_4d42, "cifs"),
 ];
 
-/// Watches file systems.
+/// The provider of values about file systems.
 pub struct FileSystems {
     watched: Vec<String>,
-    /// Folders that have been named so far.
+    /// Returns the folders that have been named so far.
     named: Box<dyn Fn() -> Vec<String> + Send>,
 }
 
 impl FileSystems {
-    /// Of these folders, absolute; none: of all file systems that keep data, each once.
+    /// Watches the file systems of these absolute folders; if there are none, all file systems that keep data, each
+    /// once.
     pub fn new(watched: Vec<String>) -> Self {
         Self { watched, named: Box::new(Vec::new) }
     }
@@ -145,7 +146,7 @@ fn readings(root: &Root, path: &str, kind: &str) -> [Reading; 4] {
     ]
 }
 
-/// Those that keep data; of several places of one device the shortest.
+/// The file systems that keep data; of several places of one device the shortest.
 fn kept(root: &Root, mounts: &BTreeMap<String, Mount>) -> Vec<(String, String)> {
     let unlisted = (!mounts.contains_key("/")).then(|| Mount {
         device: device_of(&root.path("/")),
@@ -163,13 +164,13 @@ fn kept(root: &Root, mounts: &BTreeMap<String, Mount>) -> Vec<(String, String)> 
     mounts.into_iter().map(|mount| (mount.point.clone(), mount.kind.clone())).collect()
 }
 
-/// The kind of the file system that a folder is on; empty: nothing tells it.
+/// The kind of the file system that a folder is on; empty if nothing says it.
 fn kind_of(root: &Root, path: &str, mounts: &BTreeMap<String, Mount>) -> String {
     let found = Path::new(path).ancestors().find_map(|above| mounts.get(above.to_str()?));
     found.map_or_else(|| kind_by_number(root, path).to_owned(), |mount| mount.kind.clone())
 }
 
-/// The same as statfs(2) tells it.
+/// The same as statfs(2) has it.
 pub(super) fn kind_by_number(root: &Root, path: &str) -> &'static str {
     let Ok(found) = rustix::fs::statfs(root.path(path)) else { return "" };
     let known = |(number, _): &&(u32, _)| i64::from(*number) == found.f_type & 0xffff_ffff;

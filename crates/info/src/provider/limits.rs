@@ -8,7 +8,7 @@ use crate::value::Value;
 
 const CPU: Limit = Limit { controller: "cpu", v2: "cpu.max", v1: "cpu.cfs_quota_us" };
 const MEMORY: Limit = Limit { controller: "memory", v2: "memory.max", v1: "memory.limit_in_bytes" };
-/// What version 1 writes for "no limit" is near 2^63.
+/// Maximum bytes of a limit that counts: for "no limit", version 1 writes a number near 2^63.
 const BYTES_MAX: f64 = 4_611_686_018_427_387_904.0;
 
 pub(super) struct Limits;

@@ -1,8 +1,8 @@
 //! The built-in providers: what this machine says of itself in /proc, /sys and by statvfs.
 //!
-//! Each reads files below a [`Root`], which is `/` but in tests, and is told what time it is. What
-//! cannot be read is undefined, with the reason. They run on whatever thread the caller has for
-//! them; `file_systems` can hang, when a server does.
+//! Each reads files below a [`Root`], which is `/` but in tests, and gets the present time from the caller. What cannot
+//! be read is undefined, with the reason. They run on whatever thread the caller has for them; `file_systems` can hang,
+//! when a server does.
 
 mod cpu;
 mod disks;
@@ -31,7 +31,7 @@ use crate::value::Value;
 pub use file_systems::FileSystems;
 pub use rate::FIRST;
 
-/// Why a machine without GPUs of NVIDIA says nothing of them: as long as it runs it will not.
+/// Why a machine without GPUs of NVIDIA has no values of them: as long as it runs it will not.
 pub const NO_GPUS: &str = "no driver of NVIDIA is there";
 
 /// Maximum number of file systems, disks or interfaces of a node.
@@ -42,7 +42,7 @@ const INSTANCES_MAX: usize = 64;
 pub struct Root(PathBuf);
 
 impl Root {
-    /// That folder.
+    /// Makes this folder the root.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into())
     }
@@ -55,7 +55,7 @@ impl Root {
         &self.0
     }
 
-    /// A file, or why there is none, for people.
+    /// The text of a file, or why there is none, for people.
     fn text(&self, absolute: &str) -> Result<String, String> {
         let bytes = std::fs::read(self.path(absolute))
             .map_err(|error| format!("{absolute} cannot be read: {}", plain(&error)))?;
@@ -88,20 +88,20 @@ fn plain(error: &std::io::Error) -> String {
 /// When a sample is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// By the clock of the table, which never steps.
+    /// The time by the clock of the table, which never steps.
     pub now: Time,
-    /// By the clock that files are stamped with, ns since 1970.
+    /// The time by the clock that files are stamped with, ns since 1970.
     pub file_ns: i64,
 }
 
 /// One value of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Of the catalogue.
+    /// The name in the catalogue.
     pub name: &'static str,
-    /// Of a family.
+    /// The instance, of a family.
     pub instance: Option<String>,
-    /// What was found.
+    /// The value that was found.
     pub value: Value,
 }
 
@@ -118,7 +118,7 @@ impl Reading {
         Self::new(name, value.unwrap_or_else(|| Value::undefined(why)))
     }
 
-    /// All names of a provider, undefined for one reason.
+    /// All attributes of a provider, undefined for one reason.
     fn none(names: &[&'static str], why: &str) -> Vec<Self> {
         names.iter().map(|name| Self::new(name, Value::undefined(why))).collect()
     }
@@ -126,14 +126,14 @@ impl Reading {
 
 /// What samples some attributes.
 pub trait Provider: Send {
-    /// As the catalogue has it.
+    /// Its name in the catalogue.
     fn name(&self) -> &'static str;
 
-    /// Looks.
+    /// Takes a sample.
     fn sample(&mut self, root: &Root, at: Moment) -> Vec<Reading>;
 }
 
-/// All that answer at once: all but [`FileSystems`].
+/// All providers that answer at once: all but [`FileSystems`].
 pub fn quick() -> Vec<Box<dyn Provider>> {
     vec![
         Box::new(host::Host),
@@ -171,7 +171,7 @@ pub fn note(table: &mut Table, node: NodeId, provider: &str, sample: &[Reading],
         .map(|(id, _)| id)
         .filter(|id| !seen.contains(id) && table.sampled(node, *id).is_some())
         .collect();
-    // Each time: that it is gone is as fresh as what is there.
+    // Each time: the news that it is gone is as fresh as the values that remain.
     for id in gone {
         table.set(node, id, Value::undefined("it is gone"), now);
     }

@@ -46,7 +46,7 @@ impl<K: Ord + Clone, const N: usize> Rates<K, N> {
     }
 }
 
-/// Rounded to what is worth reading: whole numbers.
+/// Rounded to whole numbers, which are worth reading.
 #[expect(clippy::cast_precision_loss, reason = "rates need not be exact beyond 2^53")]
 fn per_second(grown: u64, passed_ns: u64) -> f64 {
     (grown as f64 * 1e9 / passed_ns as f64).round()

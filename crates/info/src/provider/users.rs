@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use super::{Moment, Provider, Reading, Root};
 use crate::value::Value;
 
-/// Of a record of utmp, as glibc writes it on all 64-bit machines.
+/// Bytes of a record of utmp, as glibc writes it on all 64-bit machines.
 const RECORD_BYTES: usize = 384;
-/// Someone is logged in.
+/// The type of a record of a user who is logged in.
 const USER_PROCESS: u16 = 7;
 
 pub(super) struct Users;

@@ -1,8 +1,8 @@
 //! The agents: processes from start to end, heartbeats, and what is done when the hub is not heard.
 //!
-//! An agent holds a lease: it counts from the moment at which it sent what the hub says it has
-//! heard last, so the agent gives up before the hub does, whichever direction of the link has
-//! failed. Who minds the lease is not held up when the agent stalls.
+//! An agent holds a lease: it counts from the moment at which it sent what the hub says it has heard last, so the agent
+//! gives up before the hub does, whichever direction of the link has failed. The thread that watches the lease goes on
+//! when the agent stalls.
 
 pub(crate) mod state;
 
@@ -25,7 +25,7 @@ impl Chaos {
         &mut self.agents[node as usize]
     }
 
-    /// Where a node writes.
+    /// The place to which a node writes.
     pub(crate) fn place_of(&self, node: u32) -> u32 {
         if self.scenario.shared { SERVER } else { node }
     }
@@ -215,8 +215,8 @@ impl Chaos {
         }
     }
 
-    /// A command begins, and an input is not whole where it reads it. Only what is made again at that
-    /// moment may lack.
+    /// A command begins, and an input is not whole where it reads it. Only a file that is made again at that moment may
+    /// be missing.
     fn check_lacked(&self, life: u64, task: u32, file: u32) {
         let task_of = self.hub.run.scheduler().task(TaskId(file));
         let is_settled = task_of.is_some_and(|task| matches!(task.state, TaskState::Settled(_)));
@@ -234,8 +234,8 @@ impl Chaos {
         assert!(used <= cores, "{used} of {cores} cores of node {node} are used");
     }
 
-    /// What callers start while they wait needs none, unless their node would give it to another, and they have theirs
-    /// again whatever runs. What runs for an attempt that is lost may be of a caller, too.
+    /// Whether a process needs cores. What callers start while they wait needs none, unless their node would give the
+    /// core to another one; they have theirs again whatever runs. A process of a lost attempt may be a caller's, too.
     fn needs_cores(&self, process: &Process) -> bool {
         let Process { life, task, attempt, frees_core, .. } = *process;
         let acts = self.hub.run.attempts().acting_as(TaskId(task), attempt);

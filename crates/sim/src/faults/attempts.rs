@@ -1,6 +1,7 @@
 //! What the hub does for attempts: messages in, effects out; and what must hold of them.
 //!
-//! The rules are held against an account of its own (`Shadow`): who asked for what, and when which gate was passed.
+//! The rules are checked against an account of its own (`Shadow`): which action asked for what, and when which gate was
+//! passed.
 
 pub(crate) mod state;
 
@@ -180,7 +181,7 @@ impl Chaos {
         }
     }
 
-    /// An action has failed: whose fault is that?
+    /// An action has failed: finds out whose fault that is.
     pub(crate) fn look_into(&mut self, id: TaskId) {
         self.tell(Input::ActionFailed { id });
         let attempt = self.hub.run.attempts().get(id);
@@ -338,7 +339,7 @@ impl Chaos {
         self.tell(Input::CoreKept { id, attempt });
     }
 
-    /// `leased`: else it only goes to its node, where it waits for a core.
+    /// Starts a command. `leased`: it has its cores; else it only goes to its node, where it waits for a core.
     fn start_command(&mut self, id: TaskId, command: u32, leased: bool) -> Start {
         let is_last = self.settle_command(id, command);
         let attempt =
@@ -393,7 +394,7 @@ impl Chaos {
             self.note_read(id);
             let waits = |one: &Attempt<Shadow, u32>| !one.gated().is_empty() && !one.holds_lease();
             if self.hub.run.attempts().acting(id).is_some_and(waits) {
-                // Others of it wait, and its core is another one's.
+                // Other commands of it wait, and another attempt has its core.
                 self.stand_in_line(id);
             }
             let is_last = !self.hub.attempts.commands.values().any(|one| one.task == id.0);

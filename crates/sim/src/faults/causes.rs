@@ -133,8 +133,8 @@ impl Chaos {
         true
     }
 
-    /// A target is whole, unless its disk went when nobody could know yet, or nobody knew that it was there, or before
-    /// its node came, or when that was lost already and came no more: the hub sees no loss then.
+    /// Checks that a target is whole, unless its disk went when nothing could know yet, or nothing knew that it was
+    /// there, or before its node came, or when that was lost already and came no more: the hub sees no loss then.
     pub(crate) fn check_target_in_gfarm(&mut self, task: u32) {
         if let Some((host, wiped_ns)) = self.gfarm.wiped(task) {
             let is_fresh = self.now < wiped_ns + NOTICED_NS || wiped_ns < self.hub.reach.started_ns;

@@ -67,11 +67,11 @@ pub(crate) struct Chaos {
 
 /// A run of a seed.
 pub struct Run {
-    /// What was injected and seen.
+    /// What was injected and seen, and how often.
     pub counts: Counts,
-    /// What happened, as far as it came.
+    /// What happened, as far as the run came.
     pub log: Log,
-    /// What must not happen, and did.
+    /// What happened that must not, if anything did.
     pub failure: Option<String>,
 }
 

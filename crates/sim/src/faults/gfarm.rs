@@ -127,8 +127,8 @@ impl Chaos {
         self.queue.push(at, Happening::Gfarm(GfarmHappening::Noticed { host, epoch }));
     }
 
-    /// A command opens the files that it reads, and its own: on which host that is, and what it has
-    /// read; or in what time it fails.
+    /// A command opens the files that it reads, and its own. Returns the host of its file and what it has read; or the
+    /// time after which it fails.
     pub(crate) fn open_in_gfarm(
         &mut self,
         node: u32,
@@ -164,7 +164,7 @@ impl Chaos {
         self.truth.read(file, host).ok_or(Some(host))
     }
 
-    /// The own host, or where that is not among them, any.
+    /// The host itself, or any other if it is not among them.
     fn one_of(&mut self, hosts: &[u32], own: u32) -> Option<u32> {
         if hosts.contains(&own) || hosts.is_empty() {
             return hosts.contains(&own).then_some(own);
@@ -172,7 +172,7 @@ impl Chaos {
         Some(hosts[self.random.below(hosts.len() as u64) as usize])
     }
 
-    /// Mostly the own host; another one where its disk is full, or it is taken for gone.
+    /// The host for a new file: mostly the node's own; another one where its disk is full, or it is taken for gone.
     fn host_for_new_file(&mut self, node: u32) -> Option<u32> {
         let all = 0..self.gfarm.servers.len() as u32;
         let listed: Vec<u32> = all.filter(|host| self.gfarm.is_listed(*host)).collect();
@@ -182,7 +182,7 @@ impl Chaos {
         self.one_of(hosts, node)
     }
 
-    /// A command fails over a server: after which time.
+    /// Fails a command over a server. Returns the time that this takes.
     pub(crate) fn fail_over_server(
         &mut self,
         (task, attempt): (u32, u32),
@@ -226,7 +226,7 @@ impl Chaos {
         self.queue.push(self.now + asked.0, Happening::Gfarm(asked.1));
     }
 
-    /// As `rakuda_locate::reach` finds it out: the catalogue names hosts, and each of them is asked for one file.
+    /// Finds out what `rakuda_locate::reach` would: the catalogue names hosts, and each of them is asked for one file.
     fn find_out(&mut self, life: u64, round: u32, files: &[TaskId]) {
         let named: Vec<(TaskId, Option<Vec<u32>>)> =
             files.iter().map(|id| (*id, self.gfarm.listed_hosts(id.0))).collect();

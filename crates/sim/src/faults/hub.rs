@@ -29,7 +29,7 @@ const AWAY_NS: u64 = 40 * SECOND_NS;
 const TIMEOUT_NS: u64 = 60 * SECOND_NS;
 /// Time that the hub takes to look at a file.
 const LOOK_NS: u64 = 100_000;
-/// So long a command has to end after each signal.
+/// How commands are stopped, with the time that each has to end after each signal.
 const STOPS: StopSettings = StopSettings { grace_ns: 2 * SECOND_NS, first: Signal::Interrupt };
 
 /// What the journal says of a task whose action ended well.
@@ -38,21 +38,21 @@ pub(crate) struct Made {
     pub(crate) modified_ns: u64,
 }
 
-/// What an agent has sent. Where its node is in its life, the run knows.
+/// What an agent has sent. The run knows where its node is in its life.
 #[derive(Clone, Debug, Default)]
 struct Peer {
-    /// Of the `Hello` that its session began with.
+    /// The number of the `Hello` with which its session began.
     incarnation: u64,
     /// When the agent sent what was heard last.
     sent_ns: u64,
-    /// Its session that begins: whether the disk is as it was, and what has ended and could not be told.
+    /// Its session that begins: whether the disk is as it was, and which commands have ended and could not be reported.
     files_kept: bool,
     untold: Vec<Ended>,
 }
 
 pub(crate) struct Hub {
     up: bool,
-    /// How often it was started.
+    /// Number of starts of the hub.
     pub(crate) life: u64,
     /// All that is decided: the same parts as the hub's.
     pub(crate) run: Run<Shadow, u32>,
@@ -247,7 +247,7 @@ impl Chaos {
         Fact { modified_ns: Some(made.modified_ns.into()), bytes: 1, places }
     }
 
-    /// Tells the run what happened, and does what follows; what the scheduler wants waits, as in the hub.
+    /// Hands an input to the run, and does what follows; outputs of the scheduler wait, as in the hub.
     pub(crate) fn tell(&mut self, input: Input<'_, u32>) {
         let mut next = Some(input);
         while let Some(input) = next.take() {
@@ -414,7 +414,7 @@ impl Chaos {
         }
     }
 
-    /// The scheduler has ended the invocation, which the front may not have heard yet.
+    /// The scheduler has ended the invocation, which the front may not know yet.
     fn on_invocation_over(&mut self, failed: &[TaskId], abandoned: &[TaskId]) {
         if std::mem::replace(&mut self.hub.is_ending, true) || self.is_stopping() {
             return;
@@ -441,7 +441,7 @@ impl Chaos {
         self.begin_attempt(id, start);
     }
 
-    /// A file that is there, and newer than all that it is made from, is not made once more.
+    /// Checks that a file that is there, and newer than all that it is made from, is not made once more.
     fn check_needed(&self, task: u32) {
         let Some(made_ns) = self.made_ns(task) else { return };
         if self.hub.run.scheduler().gang_of(TaskId(task)).is_some() {
@@ -518,7 +518,7 @@ impl Chaos {
         self.tell(Input::TimeCame);
     }
 
-    /// 0: it has none.
+    /// The session of a node; 0 if it has none.
     pub(crate) fn session_of(&self, node: u32) -> u64 {
         self.hub.run.nodes().link(NodeId(node)).map_or(0, u64::from)
     }

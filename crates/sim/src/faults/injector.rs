@@ -7,7 +7,7 @@ use super::messages::Happening;
 use crate::units::SECOND_NS;
 
 impl Chaos {
-    /// One fault, and the time of the next.
+    /// Injects one fault, and draws the time of the next.
     pub(crate) fn inject(&mut self) {
         if self.heals() {
             return;
@@ -31,8 +31,8 @@ impl Chaos {
         self.queue.push(self.now + next.max(1), Happening::Fault);
     }
 
-    /// Mostly short enough not to be noticed, sometimes much longer. All is well again soon after
-    /// the time at which faults end.
+    /// How long a fault lasts: mostly short enough not to be noticed, sometimes much longer. All is well again soon
+    /// after the time at which faults end.
     fn how_long(&mut self) -> u64 {
         let at_most = if self.random.below(3) == 0 { 90 } else { 12 };
         self.random.below(at_most * SECOND_NS)
@@ -42,7 +42,7 @@ impl Chaos {
         if !self.agents[node as usize].up {
             return;
         }
-        // What nothing can make again is not destroyed: such a workflow could not finish.
+        // A file that nothing can make again is not destroyed: such a workflow could not finish.
         let holds_inputs =
             self.scenario.tasks.iter().any(|plan| !plan.has_action && plan.place == node);
         let disk_kept = holds_inputs || self.random.below(2) == 0;
@@ -53,7 +53,7 @@ impl Chaos {
         self.queue.push(self.now + for_ns, Happening::MachineUp { node });
     }
 
-    /// A machine is there again before anybody can have noticed.
+    /// Restarts a machine before anything can have noticed.
     fn blink(&mut self, node: u32) {
         let for_ns = self.random.below(2 * SECOND_NS);
         self.kill_machine(node, for_ns);
@@ -68,8 +68,8 @@ impl Chaos {
         }
     }
 
-    /// A leader dies, and the time of the next one's death: the links of all nodes behind it end at once, with all that
-    /// is on its way, and are made anew over another leader.
+    /// Kills a leader, and draws the time of the next one's death: the links of all nodes behind it end at once, with
+    /// all that is on its way, and are made anew over another leader.
     pub(crate) fn kill_leader(&mut self) {
         if self.heals() {
             return;
@@ -86,7 +86,7 @@ impl Chaos {
         self.queue.push(self.now + next.max(1), Happening::LeaderDies);
     }
 
-    /// Both ends see it. Over a link that is cut nothing of it comes: silence ends that one.
+    /// Ends a link, which both ends see. If it is cut nothing of that comes: silence ends it.
     fn end_link(&mut self, node: u32, for_ns: u64) {
         if self.links[node as usize].cut || self.ended {
             return;

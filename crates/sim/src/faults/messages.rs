@@ -1,4 +1,4 @@
-//! What agents, hub, front and file servers tell each other, and what befalls them.
+//! The messages between agents, hub, front and file servers, and what befalls them.
 
 use rakuda_core::{ActionOutcome, Signal, StopHow, TaskId};
 
@@ -10,7 +10,7 @@ use super::staging::state::DataHappening;
 /// What became of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
-    /// Which start of the hub it belongs to.
+    /// The start of the hub that it belongs to.
     pub(crate) life: u64,
     pub(crate) task: u32,
     pub(crate) attempt: u32,
@@ -84,8 +84,8 @@ pub(crate) enum Order {
 /// From an agent to the hub.
 #[derive(Clone, Debug)]
 pub(crate) enum Report {
-    /// A new session is wanted; said again until there is one, with the same number. Nothing runs;
-    /// these ended in the last one and could not be told.
+    /// A request for a new session; repeated until there is one, with the same number. Nothing runs; these commands
+    /// ended in the last session and could not be reported.
     Hello {
         incarnation: u64,
         files_kept: bool,
@@ -132,7 +132,7 @@ pub(crate) enum Happening {
         node: u32,
         command: u32,
     },
-    /// The front hears something from a hub of this life.
+    /// The front gets a message from a hub of this life.
     ToFront {
         life: u64,
         task: u32,

@@ -111,7 +111,7 @@ impl Chaos {
         self.finish_attempt(id.0, ActionOutcome::Failed);
     }
 
-    /// Which nodes hosts are; the last one may be none.
+    /// The nodes that some hosts are; the last host may be none.
     fn places_on(&self, hosts: &[HostId]) -> Places {
         let nodes = self.scenario.cores.len() as u32;
         let nodes: Vec<NodeId> =

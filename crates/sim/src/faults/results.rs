@@ -7,7 +7,7 @@ use super::hub::Made;
 use super::messages::Ended;
 
 impl Chaos {
-    /// An attempt has ended, well or not, and all that is to be known of it is.
+    /// An attempt has ended, well or not, and all that there is to know of it is known.
     pub(crate) fn finish_attempt(&mut self, task: u32, outcome: ActionOutcome) {
         let id = TaskId(task);
         let attempt = self.hub.run.take(id).expect("it has not ended");
@@ -48,8 +48,8 @@ impl Chaos {
         }
     }
 
-    /// The end of a command that is over for the hub: it is that of an attempt that was lost, or given back. Of those
-    /// that were lost the scheduler takes no notice; those that were given back have no number for it.
+    /// Refuses the end of a command that is over for the hub: its attempt was lost, or given back. The scheduler
+    /// ignores attempts that were lost; those that were given back have no number for it.
     pub(crate) fn refuse_old_end(&mut self, ended: &Ended) {
         let Ended { task, attempt, outcome, .. } = *ended;
         let id = TaskId(task);

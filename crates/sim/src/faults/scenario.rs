@@ -10,8 +10,8 @@ use rakuda_core::{Config, FailurePolicy, Policy};
 use crate::random::{Purpose, Random};
 use crate::units::SECOND_NS;
 
-/// Seeds from here on draw also what was added when seeds below were named already, whose runs stay as they are:
-/// actions that invoke tasks, and leaders.
+/// First seed that also draws actions that invoke tasks, and leaders. Runs of lower seeds, which have been named, stay
+/// as they are.
 const LATER_SEEDS: u64 = 1_000_000_000;
 
 /// Those from here on stage files in to nodes with little room, and streams join most of the tasks.
@@ -80,9 +80,9 @@ pub(crate) struct Scenario {
 /// Files in Gfarm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GfarmScenario {
-    /// Hosts that have a file server: all nodes, and perhaps one that is no node.
+    /// Number of hosts that have a file server: all nodes, and perhaps one that is no node.
     pub(crate) hosts: u32,
-    /// How long the catalogue takes a host that is gone for up, at most.
+    /// Maximum time for which the catalogue takes a host that is gone for up, ns.
     pub(crate) noticed_ns_max: u64,
 }
 
@@ -181,25 +181,25 @@ impl Scenario {
     }
 }
 
-/// What a file takes.
+/// Bytes of a file.
 pub(crate) fn bytes_of(file: u32) -> u64 {
     1 + u64::from(file % 3)
 }
 
-/// Enough for all that any one task reads, or one of these sets, and a little more.
+/// Bytes that are enough for the inputs of any one task, or of one of these sets, and a little more.
 fn room_bytes(tasks: &[TaskPlan], sets: &[(Vec<u32>, bool)], more: u64) -> u64 {
     let of_tasks = tasks.iter().map(|plan| bytes_read(iter::once(plan)));
     let of_sets = sets.iter().map(|(set, _)| set.iter().map(|task| &tasks[*task as usize]));
     of_tasks.chain(of_sets.map(bytes_read)).max().unwrap_or(0) + more
 }
 
-/// What the inputs of tasks take, each of them once.
+/// Bytes of the inputs of tasks, each counted once.
 fn bytes_read<'a>(plans: impl Iterator<Item = &'a TaskPlan>) -> u64 {
     let files: BTreeSet<u32> = plans.flat_map(|plan| plan.inputs.iter().copied()).collect();
     files.into_iter().map(bytes_of).sum()
 }
 
-/// In the time in which things go wrong; one of two users is impatient.
+/// Draws when the user stops the run, within the time in which things go wrong; one of two users is impatient.
 fn draw_stop(random: &mut Random, heals_ns: u64) -> (u64, Option<u64>) {
     let at_ns = random.below(heals_ns);
     let again = random.below(2) == 0;

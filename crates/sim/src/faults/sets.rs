@@ -19,7 +19,7 @@ impl Chaos {
         task.is_some_and(|task| matches!(task.state, TaskState::Running { .. }))
     }
 
-    /// Those of a task's set that have begun and not ended.
+    /// The tasks of a task's set that have begun and not ended.
     pub(crate) fn joined_to(&self, task: u32) -> Option<JoinedSet> {
         let (gang, tasks) = self.set_of(task)?;
         let running = tasks.iter().filter(|task| self.is_running(**task));

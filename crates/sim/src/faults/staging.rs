@@ -39,7 +39,7 @@ impl Chaos {
         self.hub.staging = staging;
     }
 
-    /// Tells the stager what happened, and does what follows, also of what is done meanwhile.
+    /// Hands an input to the stager, and does what follows, also from what is done meanwhile.
     pub(crate) fn stage(&mut self, input: StagerInput<Version>) {
         let Hub { run, staging, .. } = &mut self.hub;
         let nodes = run.nodes();
@@ -74,7 +74,7 @@ impl Chaos {
                     shadow.heeded = Some(shadow.sent);
                 }
                 self.tell(Input::InputsReady { id, attempt });
-                // Who has waited for room has given its cores to others.
+                // An attempt that has waited for room has given its cores to others.
                 let acts = self.hub.run.attempts().acting_as(id, attempt);
                 if acts.is_some_and(|acts| !acts.gated().is_empty()) {
                     self.stand_in_line(id);
@@ -380,7 +380,7 @@ impl Chaos {
         self.event(Event::PlacesFound { id, places });
     }
 
-    /// A file that a node is to remove counts there no more.
+    /// Counts files no more that a node is to remove.
     pub(crate) fn tell_removed(&mut self, files: &[(TaskId, Version)]) {
         for (id, _) in files {
             self.tell_places(*id);

@@ -1,4 +1,4 @@
-//! Many seeds: how often what was injected, and which seed failed.
+//! Many seeds: what was injected and how often, and which seeds failed.
 
 use super::chaos::{Counts, run_seed};
 use crate::log::Log;
@@ -9,7 +9,7 @@ const TWICE_EVERY: u64 = 10;
 /// A seed that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Which.
+    /// The seed.
     pub seed: u64,
     /// What must not happen, and did.
     pub reason: String,
@@ -33,7 +33,7 @@ pub struct Swarm {
     pub twice: u64,
     /// What was injected and seen in them.
     pub counts: Counts,
-    /// Those that did not finish.
+    /// Seeds that did not finish.
     pub failures: Vec<Failure>,
 }
 

@@ -29,7 +29,7 @@ impl Chaos {
         self.queue.push(self.now + after_ns, Happening::Data(what));
     }
 
-    /// A moment within this time, in seeds with short actions sooner.
+    /// A moment within this time; sooner in seeds with short actions.
     fn within(&mut self, at_most_ns: u64) -> u64 {
         let at_most_ns = if self.scenario.short { at_most_ns / 1000 } else { at_most_ns };
         1 + self.random.below(at_most_ns)
@@ -97,7 +97,7 @@ impl Chaos {
         moving.filter(|moving| is_now && moving.turn == turn)
     }
 
-    /// Why a machine cannot be got at over its data link: until when, as far as anybody knows.
+    /// Until when a machine cannot be reached over its data link, as far as is known; `None` if it can.
     fn out_of_reach(&self, node: u32) -> Option<u64> {
         if self.is_home(node) {
             return None;
@@ -250,7 +250,7 @@ impl Chaos {
             _ => {
                 self.count("disks full");
                 self.note(format_args!("the disk of {node} is full"));
-                // Not for long: who is refused its inputs is tried again at once.
+                // Not for long: an attempt whose inputs are refused is tried again at once.
                 self.data[node as usize].full_until_ns = self.now + self.within(FULL_NS_MAX);
             }
         }

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 /// A file as it lies somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
-    /// What is in it: `None` while, or because, an attempt did not end well.
+    /// The content: `None` while, or because, an attempt did not end well.
     pub(crate) content: Option<u64>,
     /// When that was written, there or where it was moved from.
     pub(crate) modified_ns: u64,
 }
 
-/// Which start of the hub, and which attempt in it.
+/// The start of the hub, and the attempt in it.
 pub(crate) type Attempt = (u64, u32);
 
 /// The place of everything on a shared file system.
@@ -21,11 +21,11 @@ pub(crate) const SERVER: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Truth {
-    /// By file and place.
+    /// The copies, by file and place.
     copies: BTreeMap<(u32, u32), Copy>,
     /// Processes that run: by task, the node, the attempt, and how many.
     processes: BTreeMap<u32, (u32, Attempt, u32)>,
-    /// What disks have received, and has no name yet: by file and place, how often.
+    /// Files that disks have received, and that have no name yet: by file and place, how often.
     received: BTreeMap<(u32, u32), u32>,
 }
 

@@ -16,7 +16,7 @@ use crate::world::{Origin, Target};
 pub(crate) struct Attempt {
     pub(crate) task: u32,
     pub(crate) machine: MachineId,
-    /// Tells this attempt from all others.
+    /// The number that tells this attempt from all others.
     pub(crate) serial: u64,
     /// Whether it is on its node: the message to start has arrived, and it has not ended.
     on_node: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Attempt {
     record: TaskRecord,
 }
 
-/// What comes after something.
+/// What an attempt does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Compute,
@@ -56,7 +56,7 @@ impl Attempt {
 }
 
 impl Simulation<'_> {
-    /// The attempt if it is still that one.
+    /// The attempt of a task, if it still has this number.
     fn current(&mut self, id: TaskId, serial: u64) -> Option<&mut Attempt> {
         self.attempts[id.0 as usize].as_deref_mut().filter(|attempt| attempt.serial == serial)
     }
@@ -190,7 +190,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// An attempt leaves its node, and the hub will hear of it.
+    /// Ends an attempt on its node; the hub learns of it later.
     pub(crate) fn end(&mut self, id: TaskId, outcome: ActionOutcome) {
         self.leave_node(id, outcome == ActionOutcome::Succeeded);
         let serial = self.attempt(id).serial;
@@ -222,7 +222,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// The hub wants an attempt to end early.
+    /// Ends an attempt early, as the hub wants.
     pub(crate) fn abort(&mut self, id: TaskId) {
         let now = self.now;
         if self.attempts[id.0 as usize].is_none() {

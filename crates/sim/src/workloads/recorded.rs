@@ -28,7 +28,7 @@ struct Reader<'a> {
     workload: Workload,
     /// Numbers of executed tasks in the workload, by those of the run.
     executed: BTreeMap<u32, u32>,
-    /// By the tasks whose files they are.
+    /// Files, by the tasks that make them.
     files: BTreeMap<u32, FileId>,
 }
 

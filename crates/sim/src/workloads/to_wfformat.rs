@@ -71,7 +71,7 @@ fn parents(task: &TaskSpec, writers: &[Option<u32>]) -> BTreeSet<u32> {
     by_files.chain(task.after.iter().copied()).collect()
 }
 
-/// `PROGRAM-TASK`, with a number behind it where a task writes several; `input-N` for what nobody writes.
+/// `PROGRAM-TASK`, with a number behind it where a task writes several; `input-N` for a file that no task writes.
 fn names(workload: &Workload, writers: &[Option<u32>]) -> Vec<String> {
     let mut of_task: BTreeMap<u32, u32> = BTreeMap::new();
     let name = |(file, writer): (usize, &Option<u32>)| {

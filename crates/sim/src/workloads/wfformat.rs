@@ -10,14 +10,15 @@ use serde::Deserialize;
 use crate::ids::FileId;
 use crate::workload::{Compute, TaskSpec, Workload, WorkloadError};
 
-/// The longest run time that is taken, s: some thirty years.
+/// Maximum run time of a task that is accepted, s: some thirty years.
 const RUN_S_MAX: f64 = 1e9;
-/// All run times together, so that their sum in ns has room in a `u64`.
+/// Maximum of all run times together, s, so that their sum in ns has room in a `u64`.
 const RUN_S_SUM_MAX: f64 = 1e10;
-/// The largest file or memory that is taken.
+/// Maximum bytes of a file or of a task's memory.
 const BYTES_MAX: f64 = 1e15;
-/// All files together.
+/// Maximum bytes of all files together.
 const BYTES_SUM_MAX: u128 = 1_000_000_000_000_000_000;
+/// Maximum number of cores of a task.
 const CORES_MAX: f64 = 1e6;
 
 #[derive(Deserialize)]
@@ -28,10 +29,10 @@ struct Instance {
 
 #[derive(Deserialize)]
 struct Workflow {
-    /// 1.5 and later.
+    /// The form of schema 1.5 and later.
     specification: Option<Specification>,
     execution: Option<Execution>,
-    /// 1.4 and before; `jobs` before 1.0.
+    /// The form of schema 1.4 and before; `jobs` before 1.0.
     #[serde(default, alias = "jobs")]
     tasks: Vec<TaskItem>,
 }

@@ -35,7 +35,7 @@ impl Scheduler {
         }
     }
 
-    /// When a gang can begin at the earliest, by the times that are known; none: they are not.
+    /// When a gang can begin at the earliest, by the times that are known; `None` if they are not.
     fn begins_at(&self, id: GangId) -> Option<Time> {
         let awaited = self.gangs.all[id].slots.iter().filter(|slot| !slot.held);
         let mut begins = None;
@@ -45,7 +45,7 @@ impl Scheduler {
         begins
     }
 
-    /// When a node has so many cores free, if nothing more starts there.
+    /// When a node has this many cores free, if nothing more starts there.
     fn frees_at(&self, id: NodeId, cores: u32) -> Option<Time> {
         let node = &self.fleet.nodes[id];
         let mut ends: Vec<(Time, u32)> = Vec::new();

@@ -1,7 +1,7 @@
 //! The life of a gang: from its definition to the end of its tasks, with all their failures.
 //!
-//! Tasks of a gang are decided one by one as others are; then they stand by (`Mustered`) until all
-//! are. What one of them does not do well, all of them do again. Where they run is not known here.
+//! Tasks of a gang are decided one by one like others; then they stand by (`Mustered`) until all are. If one of them
+//! does not end well, all of them run again. This part does not know where they run.
 
 use super::{Gang, GangPhase};
 use crate::event::{Output, Settled, TaskKind};
@@ -52,7 +52,7 @@ impl Scheduler {
         self.gangs.unchecked.push(id);
     }
 
-    /// What some tasks of a gang print others read.
+    /// Joins the tasks of a gang by streams.
     pub(crate) fn on_gang_joined(
         &mut self,
         id: GangId,
@@ -67,7 +67,7 @@ impl Scheduler {
         self.gangs.any_by_turns |= by_turns;
     }
 
-    /// What is said of its tasks.
+    /// Notes what the Rakefile says of a gang's tasks.
     pub(crate) fn on_gang_weighed(&mut self, id: GangId, weights: &Weights) {
         self.gangs.all[id].weights = weights.clone();
     }
@@ -168,11 +168,11 @@ impl Scheduler {
         gang.age = self.gangs.ages;
         self.gangs.waiting.insert((gang.age, id));
         self.gangs.fresh = true;
-        // The shell is about to say the same: nothing is to be begun early beside the gang meanwhile.
+        // The shell is about to do the same: nothing may begin early beside the gang meanwhile.
         self.fleet.end_lookahead();
     }
 
-    /// A task of a gang that was done with is to run again: so are the others.
+    /// Opens the settled tasks of a gang again, because one of them is to run again.
     fn open_settled(&mut self, id: GangId, out: &mut Vec<Output>) {
         let members = self.gangs.all[id].members.clone();
         let is_mustered = |task: &&TaskId| self.graph.tasks[**task].state == TaskState::Mustered;
@@ -302,9 +302,9 @@ impl Scheduler {
         self.break_gang(gang, charged);
     }
 
-    /// The attempts of a gang have come to nothing: whose use up a retry. Where tasks run by turns each has its own
+    /// Decides which attempts of a gang that came to nothing use up a retry. Where tasks run by turns each has its own
     /// retries: of those that are not at fault some have ended well, and need not run again, and others have not begun.
-    /// Who was given back has made no attempt, so none is taken off its count.
+    /// A task that was given back has made no attempt, so none is taken off its count.
     fn settle_charges(&mut self, id: GangId) {
         let gang = &mut self.gangs.all[id];
         let at_fault = core::mem::take(&mut gang.at_fault);

@@ -1,9 +1,9 @@
 //! Gangs: tasks that are placed all or none, begin together, and are one retry unit. Their books.
 //!
-//! The life of a gang is in `life.rs`, actions that wait for their own gang are found in `calls.rs`, where its tasks go
-//! in `places.rs`, what small tasks may do with slots that are kept in `backfill.rs`, who runs by turns in `turns.rs`,
-//! and what streams make out of date in `upstream.rs`. Empty, and without cost, where no gang is defined. The contract
-//! is `docs/design/gangs.md`.
+//! The life of a gang is in `life.rs`; `calls.rs` finds actions that wait for their own gang; `places.rs` decides where
+//! its tasks go, and `backfill.rs` what small tasks may do with slots that are kept. `turns.rs` has tasks that run by
+//! turns, and `upstream.rs` what streams make out of date. Empty, and without cost, where no gang is defined. The
+//! contract is `docs/design/gangs.md`.
 
 mod backfill;
 mod calls;
@@ -52,11 +52,11 @@ pub(crate) struct Gang {
     age: u64,
     /// Where its members go, while it is the one that slots are kept for; and while it runs.
     slots: Vec<Slot>,
-    /// `GangTooLarge` was said, and no node has come since.
+    /// `GangTooLarge` went out, and no node has come since.
     too_large: bool,
     /// Its plan has more tasks than slots.
     oversubscribed: bool,
-    /// Whose fault it is that it has failed, if that has still to end: an action that waits for its own gang.
+    /// The action that waits for its own gang, which has failed because of it, until that action has ended.
     culprit: Option<TaskId>,
     /// Of one that runs by turns: members that have failed by themselves in the attempts under way.
     at_fault: BTreeSet<TaskId>,
@@ -67,17 +67,17 @@ pub(crate) struct Gang {
     /// Streams join its tasks: all of them run on one node, and run only if one that makes a file
     /// is needed, or none makes one.
     joined: bool,
-    /// What joins them; of one that is not joined nothing.
+    /// The streams that join its tasks; empty for a gang that is not joined.
     streams: Vec<StreamEnds>,
     /// Where they do not fit on one node, they may go to several.
     spread: bool,
     /// Its tasks run by turns: each takes its share when its turn comes.
     by_turns: bool,
-    /// Of one that runs by turns: what tasks take whose turn has not come.
+    /// What each task takes whose turn has not come; only in a gang that runs by turns.
     shares: BTreeMap<TaskId, Vec<(NodeId, Need)>>,
-    /// What is said of its tasks; of one that is not joined nothing.
+    /// What the Rakefile says of its tasks; empty for a gang that is not joined.
     weights: Weights,
-    /// When it can begin at the earliest by the times that were known when it had its plan; none: not known.
+    /// When it can begin at the earliest, by the times that were known when it got its plan; `None` if they were not.
     begins: Option<Time>,
 }
 
@@ -123,12 +123,12 @@ impl Gangs {
         if self.of.is_empty() { None } else { self.of.get(&id).copied() }
     }
 
-    /// All tasks of the gang of a task; none: it is in none.
+    /// All tasks of the gang of a task; empty if it is in none.
     pub(crate) fn peers(&self, id: TaskId) -> &[TaskId] {
         self.of(id).map_or(&[], |gang| &self.all[gang].members)
     }
 
-    /// Whether some gang is ready that could run on what is there.
+    /// Whether some gang is ready that could run on the nodes that are there.
     pub(crate) fn any_next(&self) -> bool {
         self.waiting.iter().any(|(_, id)| !self.all[*id].too_large)
     }
@@ -168,7 +168,7 @@ impl Gangs {
     }
 }
 
-/// A gang, for people who ask why it has not begun.
+/// What a shell may know of a gang, such as why it has not begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GangView<'a> {
     /// Its number.
@@ -228,7 +228,7 @@ impl Scheduler {
         self.gangs.running > 0 || !self.gangs.waiting.is_empty()
     }
 
-    /// Cores that a task of a gang has on a node; none: it has no share there.
+    /// Cores that a task of a gang has on a node; `None` if it has no share there.
     pub fn cores_held(&self, id: TaskId, node: NodeId) -> Option<u32> {
         self.fleet.nodes.get(node)?.need_of(id).map(|need| need.cores)
     }

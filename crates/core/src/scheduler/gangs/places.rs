@@ -23,7 +23,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// So many gangs are tried beside the oldest, each time that something becomes free.
+/// Maximum number of gangs tried beside the oldest, each time that something becomes free.
 const TRIED_MAX: usize = 8;
 
 /// What a plan takes of one node.
@@ -76,7 +76,7 @@ impl Load {
 enum Nodes {
     /// Those that could suit at another time, too.
     All,
-    /// Those that suit now, each for so many tasks as it does at once.
+    /// Nodes that suit now, each for as many tasks as may start there at once.
     Suiting,
 }
 
@@ -93,7 +93,7 @@ impl Scheduler {
         cores.sum()
     }
 
-    /// Nodes have come or gone, or are open for other tasks: where gangs go is thought over.
+    /// Plans anew where gangs go, because nodes have come or gone, or are open for other tasks.
     pub(crate) fn plan_gangs_anew(&mut self) {
         if let Some(holder) = self.gangs.holder {
             self.release_slots(holder);
@@ -518,7 +518,7 @@ impl Scheduler {
         self.gangs.all[id].slots = slots;
     }
 
-    /// A node may have ceased to suit while it was held, or suit fewer of them.
+    /// A node may no longer suit the tasks that hold shares of it, or suit fewer of them.
     fn release_unsuitable(&mut self, slots: &mut [Slot], index: usize) {
         let (before, rest) = slots.split_at_mut(index);
         let slot = &mut rest[0];

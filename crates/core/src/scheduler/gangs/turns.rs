@@ -1,7 +1,7 @@
-//! Gangs whose tasks run by turns, as those do that streams join over files. All of them begin at once, as far as the
-//! life of the gang goes, but each has its share of its nodes only from its turn on: who waits holds nothing.
+//! Gangs whose tasks run by turns, such as tasks that streams join over files. All of them begin at once, as far as the
+//! life of the gang goes, but each has its share of its nodes only from its turn on: a task that waits holds nothing.
 //!
-//! Whose turn it is the shell says. Room for a turn comes before room for a gang that has not begun: the gang of the
+//! The shell says whose turn it is. Room for a turn comes before room for a gang that has not begun: the gang of the
 //! turn keeps all that its tasks have made so far.
 
 use super::{GangPhase, Slot};
@@ -20,7 +20,7 @@ pub(super) struct Turn {
     member: TaskId,
     /// The attempt whose turn it is.
     attempt: u32,
-    /// Where room is awaited for it; empty: it was not looked for yet.
+    /// Nodes on which it awaits room; empty: none was looked for yet.
     pub(super) awaited: Vec<NodeId>,
 }
 
@@ -55,7 +55,7 @@ impl Scheduler {
         self.gangs.turns.push(Turn { member: id, attempt, awaited: Vec::new() });
     }
 
-    /// A task was to end before its turn had come. Nothing is said of its attempt.
+    /// A task was to end before its turn came. The shell has said nothing of its attempt.
     pub(crate) fn on_not_begun(&mut self, id: TaskId, node: NodeId, out: &mut Vec<Output>) {
         assert!(self.runs_by_turns(id), "{id:?} has no turn");
         self.graph.tasks[id].aborted = false;
@@ -150,7 +150,7 @@ impl Scheduler {
         }
     }
 
-    /// What is to be taken for a turn; nothing: its attempt is over or is being ended, or has it.
+    /// The shares to take for a turn; `None`: its attempt is over, is being ended, or has them.
     fn shares_due(&self, turn: &Turn) -> Option<(GangId, Vec<(NodeId, Need)>)> {
         let task = &self.graph.tasks[turn.member];
         let is_due = matches!(task.state, TaskState::Running { .. })

@@ -41,7 +41,8 @@ impl Scheduler {
         outdated
     }
 
-    /// Of each stream of a gang the greatest timestamp of all that its writers depend on, and whoever they read from.
+    /// For each stream of a gang the greatest timestamp of all inputs of its writers, and of all tasks that these read
+    /// from.
     fn sums_of_streams(&self, id: GangId) -> Vec<Newest> {
         let streams = &self.gangs.all[id].streams;
         let read = (0..)
@@ -86,7 +87,7 @@ impl Scheduler {
         inputs
     }
 
-    /// The tasks of a gang from which streams lead to a task of it, directly or over others; none: it is in none.
+    /// The tasks of a gang from which streams lead to a task of it, directly or over others; empty if it is in none.
     pub fn upstream(&self, id: TaskId) -> Vec<TaskId> {
         let Some(gang) = self.gangs.of(id) else { return Vec::new() };
         let streams = &self.gangs.all[gang].streams;

@@ -5,7 +5,8 @@ use crate::scheduler::task::TaskState;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// For more looks than this no core is kept. So many tasks fill many cores, and each look takes the shell time.
+/// Maximum number of looks for which one core is kept. This many tasks fill many cores, and each look takes the shell
+/// time.
 pub(super) const LOOKS_MAX: u32 = 64;
 
 #[derive(Clone, Debug, Default)]

@@ -15,8 +15,7 @@ use crate::scheduler::level::Levels;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// The longest way goes first from where it is more than one part in so many of the time that all
-/// cores need for what is left.
+/// The longest way goes first once it is more than this part, 1/N, of the time that all cores need for what is left.
 const WAY_PARTS: u128 = 4;
 
 #[derive(Clone, Debug, Default)]

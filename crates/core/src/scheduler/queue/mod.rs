@@ -1,9 +1,8 @@
 //! A queue of ready tasks with the same requirement, in the order of one policy.
 //!
-//! Removal is lazy: a task that was taken elsewhere leaves its entry behind, and the counts of live
-//! entries are told at once. An entry is dropped when it comes to the head, or when more entries
-//! are dead than live, so each costs O(1) once. Does not know nodes or requirements: see
-//! `ready.rs`.
+//! Removal is lazy: a task that was taken elsewhere leaves its entry behind, and the owner takes it off the counts of
+//! live entries at once. An entry is dropped when it comes to the head, or when more entries are dead than live, so
+//! each costs O(1) once. Does not know nodes or requirements: see `ready.rs`.
 
 mod cached;
 mod entry;
@@ -60,7 +59,7 @@ impl Queue {
         }
     }
 
-    /// Queues a task; `owner` is the node whose queue this is, none for the remote queue.
+    /// Queues a task; `owner` is the node whose queue this is, `None` for the remote queue.
     pub(crate) fn push(
         &mut self,
         entry: Entry,

@@ -8,7 +8,7 @@ use crate::scheduler::graph::Graph;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Below this many entries it is not worth dropping dead ones.
+/// Minimum number of entries at which dead ones are dropped.
 const FEW: usize = 32;
 
 fn mostly_dead(entries: usize, live: u32) -> bool {

@@ -11,7 +11,7 @@ use crate::scheduler::graph::Graph;
 use alloc::collections::btree_map::{BTreeMap, Entry};
 use alloc::vec::Vec;
 
-/// As many stacks may stand empty, so that ranks which come and go do not have one made each time.
+/// Maximum number of empty stacks that are kept for ranks that come and go.
 const SPARE: usize = 8;
 
 /// Stacks by rank.
@@ -27,7 +27,7 @@ pub(super) struct RankStacks<E> {
 #[derive(Clone, Debug)]
 struct RankStack<E> {
     stack: Lifo,
-    /// What the owner of the stacks notes about a rank; none while it has no live entries.
+    /// What the owner of the stacks notes about a rank; `None` while it has no live entries.
     note: Option<E>,
 }
 
@@ -48,7 +48,7 @@ impl<E> RankStacks<E> {
         self.live
     }
 
-    /// Queues `entry`; `note` is made for a rank that had nothing queued.
+    /// Queues `entry`; `note` is called for a rank that had nothing queued.
     pub(super) fn push(&mut self, entry: Stay, rank: u32, graph: &Graph, note: impl FnOnce() -> E) {
         let stack = match self.stacks.entry(rank) {
             Entry::Vacant(place) => place.insert(RankStack::default()),
@@ -63,7 +63,7 @@ impl<E> RankStacks<E> {
         self.live += 1;
     }
 
-    /// Counts one less of `rank`; its note when that was the last.
+    /// Counts one entry less of `rank`. Returns its note when that was the last.
     pub(super) fn forget(&mut self, rank: u32) -> Option<E> {
         self.live -= 1;
         let stack = self.stacks.get_mut(&rank).expect("a queued task's rank has a stack");

@@ -22,7 +22,7 @@ enum Step {
     Take { again: bool },
     /// Another node took one.
     Remove(usize),
-    /// An action of this rank ran so long.
+    /// Counts the run time of an action of this rank.
     Ran(u32, u64),
 }
 
@@ -215,7 +215,7 @@ fn cached_takes_what_has_most_in_memory_and_gives_away_what_has_least() {
     // Out of memory, without a word to the queue.
     bench.learned.residency.set(NodeId(0), files[0], 0);
     assert_eq!(bench.choose_for(node), Some(readers[1]));
-    // Into memory; the queue is told.
+    // Into memory; the queue learns of it.
     bench.learned.residency.set(NodeId(0), files[2], 10);
     bench.queue.review(NodeId(0), readers[2], &bench.graph, &bench.learned.residency);
     assert_eq!(bench.choose_for(node), Some(readers[2]));

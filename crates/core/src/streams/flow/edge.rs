@@ -1,5 +1,5 @@
-//! What follows from an edge for the stream at each end of it, and the other way round: bytes pass on, ends are told,
-//! and who has nobody left to read says so.
+//! What follows from an edge for the stream at each end of it, and the other way round: bytes and ends pass on, and so
+//! does the news that nothing reads any more.
 //!
 //! Knows neither sockets nor the other end of the edge.
 
@@ -22,7 +22,7 @@ impl Flow {
         true
     }
 
-    /// Gives an edge that is one of the readers what it has room for; whether there was anything.
+    /// Gives an edge that is one of the readers as much as it has room for; whether there was anything.
     pub fn give_to(&mut self, reader: usize, to: &mut HopSender) -> bool {
         let taken = to.take(self.pending(reader));
         if taken > 0 {
@@ -31,7 +31,7 @@ impl Flow {
         taken > 0
     }
 
-    /// Ends an edge that is one of the writers, when all came and was taken, or leaves it, when nobody reads here any
+    /// Ends an edge that is one of the writers, when all came and was taken, or leaves it, when nothing reads here any
     /// more. Returns the records that the sender has counted, once: when all came. `has_ended`: it was returned before.
     pub fn settle_from(
         &mut self,
@@ -53,7 +53,8 @@ impl Flow {
         records
     }
 
-    /// Tells an edge that is one of the readers that all is sent, and the stream that nobody reads there any more.
+    /// Ends an edge that is one of the readers when all is sent, and takes the reader off the stream when nothing reads
+    /// there any more.
     pub fn settle_to(&mut self, reader: usize, to: &mut HopSender) {
         if self.reader_state(reader) == ReaderState::AtEnd {
             to.finish(self.read(reader).records);

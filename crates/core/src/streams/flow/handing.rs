@@ -40,7 +40,8 @@ impl Flow {
         true
     }
 
-    /// Whether a reader has done with this flow and goes on with another, which hears if it has left.
+    /// Whether a reader has done with this flow and goes on with another. If it has left, the other flow learns of
+    /// that.
     pub fn hand_reader(&mut self, reader: usize, to: &mut Self, there: usize) -> bool {
         match self.reader_state(reader) {
             ReaderState::Open => false,

@@ -14,9 +14,9 @@ pub(crate) struct Agent {
     pub(crate) starts: u32,
     /// Whether its disk is as it was when the hub last knew it.
     pub(crate) disk_kept: bool,
-    /// 0: none.
+    /// Its session; 0 if it has none.
     pub(crate) session: u64,
-    /// Sessions that it has ended: tells a `Hello` that was said twice from a new one.
+    /// Number of sessions that it has ended: tells a repeated `Hello` from a new one.
     pub(super) incarnation: u64,
     pub(super) lease_ns: u64,
     /// By command.

@@ -24,7 +24,7 @@ pub(crate) struct Shadow {
     /// place heed; `None` while the inputs are not in place.
     pub(crate) changes: u32,
     pub(crate) heeded: Option<u32>,
-    /// How many of them were sent to its node, and whether they are on their way.
+    /// Number of these writes that were sent to its node, and whether some are on their way.
     pub(crate) sent: u32,
     pub(crate) is_sending: bool,
     pub(crate) refused: bool,
@@ -55,13 +55,13 @@ pub(crate) struct Running {
 #[derive(Debug, Default)]
 pub(crate) struct HubAttempts {
     pub(crate) commands: BTreeMap<u32, Running>,
-    /// Commands that were asked for, until they are started or refused: whose, and whether each is
-    /// the last of its action.
+    /// Commands that were asked for, until they are started or refused: the task of each, and whether it is the last of
+    /// its action.
     pub(crate) wanted: BTreeMap<u32, (u32, bool)>,
     pub(super) last: BTreeSet<u32>,
     /// Attempts that were given back, by task and number: another one may have the number.
     pub(crate) given_back: BTreeSet<(u32, u32)>,
-    /// Invocations of actions so far, and whose each is: task and attempt.
+    /// Number of invocations of actions so far, and the task and attempt of each.
     pub(crate) invocations: u32,
     pub(crate) calls: BTreeMap<u32, (u32, u32)>,
     /// Places in lines so far.

@@ -1,4 +1,4 @@
-//! What the front knows, and what it and the hub tell each other.
+//! What the front knows, and the messages between it and the hub.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,7 +15,7 @@ pub(crate) enum GfarmHappening {
     GoesOn { host: u32, epoch: u64 },
     /// The catalogue answers a round of questions; each host that it names is asked then.
     Asked { life: u64, round: u32, files: Vec<TaskId> },
-    /// The hub hears what came of it.
+    /// The hub learns the result.
     Told { life: u64, answer: ReachInput },
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Gfarm {
     pub(super) replicas: BTreeMap<u32, BTreeSet<u32>>,
     /// When each file was written last.
     written_ns: BTreeMap<u32, u64>,
-    /// Files whose last bytes went with a disk: which, and when.
+    /// Files whose last bytes went with a disk: the host, and when.
     pub(super) wiped: BTreeMap<u32, (u32, u64)>,
     /// What attempts failed over.
     pub(crate) causes: BTreeMap<(u32, u32), Cause>,
@@ -112,7 +112,7 @@ impl Gfarm {
         Some(hosts.iter().copied().filter(|host| self.is_listed(*host)).collect())
     }
 
-    /// When a file's bytes went with a disk, and with whose.
+    /// When a file's bytes went with a disk, and the host of that disk.
     pub(crate) fn wiped(&self, file: u32) -> Option<(u32, u64)> {
         self.wiped.get(&file).copied()
     }

@@ -39,13 +39,13 @@ impl FileState for Version {
 /// What happens between nodes, over data links.
 #[derive(Clone, Debug)]
 pub(crate) enum DataHappening {
-    /// The source has handed out all of a file. `turn`: of the transfer; an earlier one counts no more.
+    /// The source has handed out all of a file. `turn` is that of the transfer; an earlier one no longer counts.
     Passed { life: u64, transfer: u32, turn: u32 },
-    /// The destination gives a file its name, whether anybody still waits for it or not.
+    /// The destination gives a file its name, whether anything still waits for it or not.
     Placed { life: u64, transfer: u32, turn: u32, arriving: Arriving },
-    /// The hub hears what a transfer came to.
+    /// The hub learns the result of a transfer.
     Moved { life: u64, transfer: u32, result: Result<(), MoveFailure> },
-    /// Copies are to be removed, or it is tried again until then.
+    /// Copies are to be removed; tried again until then.
     Remove { life: u64, removal: Removal, until_ns: u64 },
 }
 
@@ -99,9 +99,9 @@ pub(crate) struct PlaceNote {
 #[derive(Debug)]
 pub(crate) struct HubStaging {
     pub(crate) stager: Stager<Version>,
-    /// What it has decided and is not done yet.
+    /// Effects of the stager that are not done yet.
     pub(crate) effects: VecDeque<StagerEffect<Version>>,
-    /// They are being performed.
+    /// These effects are being performed.
     pub(crate) performs: bool,
     pub(crate) moves: BTreeMap<u32, Moving>,
     pub(crate) removals: BTreeSet<u32>,
@@ -109,14 +109,14 @@ pub(crate) struct HubStaging {
     /// What the workflow is for: the invocation asks for it, and at its end it is at home.
     pub(crate) wanted: BTreeSet<u32>,
     pub(crate) earlier: Earlier<u32, u32, Version>,
-    /// What nodes were asked about that have not answered.
+    /// Files that nodes were asked about and have not answered.
     pub(crate) asked: BTreeMap<u32, Vec<Expected<u32, Version>>>,
     /// The invocation waits until then for nodes that may have files.
     pub(crate) held_until_ns: Option<u64>,
     /// Files that could not be staged in there for a fault of the data links, or of a disk.
     pub(crate) tainted: BTreeSet<(u32, u32)>,
-    /// How many attempts of a task came to nothing for such a fault, its own or one of its gang, with the last of them;
-    /// and tasks of which too many did.
+    /// Number of attempts of a task that came to nothing for such a fault, its own or one of its gang, with the last of
+    /// them; and tasks with too many of these.
     pub(crate) charges: BTreeMap<u32, (u32, u32)>,
     pub(crate) limited: BTreeSet<TaskId>,
 }
