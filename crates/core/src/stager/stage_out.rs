@@ -140,14 +140,19 @@ impl<D> StageOut<D> {
         Some(outgoing)
     }
 
-    /// A node is gone: what was made there does not arrive. Returns whose that is.
-    pub fn lose(&mut self, lost: NodeId) -> Vec<TaskId> {
+    /// Tasks whose action has ended well on a node, and whose targets are on their way from it.
+    pub fn made_on(&self, node: NodeId) -> Vec<TaskId> {
         let is_from_it = |outgoing: &Outgoing<D>| match outgoing {
-            Outgoing::Made { node, .. } => *node == lost,
+            Outgoing::Made { node: from, .. } => *from == node,
             Outgoing::Settled => false,
         };
         let its = self.outgoing.iter().filter(|(_, outgoing)| is_from_it(outgoing));
-        let its: Vec<TaskId> = its.map(|(id, _)| *id).collect();
+        its.map(|(id, _)| *id).collect()
+    }
+
+    /// A node is gone: what was made there does not arrive. Returns whose that is.
+    pub fn lose(&mut self, lost: NodeId) -> Vec<TaskId> {
+        let its = self.made_on(lost);
         for id in &its {
             self.outgoing.remove(id);
         }

@@ -159,14 +159,19 @@ impl Hub {
         }
     }
 
-    /// A node is gone.
+    /// A node is gone. What was made there and is not staged out yet has replaced the states that other nodes have,
+    /// in the stager's books: so the scheduler must not take these for the target when the attempt is lost.
     pub(crate) fn lose_staging(&mut self, id: NodeId) {
         let Some(staging) = &mut self.staging else { return };
+        let replaced = staging.stage_out.made_on(id);
         staging.hosts.remove(id);
         staging.memory.earlier.lose(id);
         staging.folders.remove(&id);
         staging.sent.remove(&id);
         self.stage(StagerInput::NodeLost { id });
+        for id in replaced {
+            self.event(Event::PlacesFound { id, places: Places::Nowhere });
+        }
     }
 
     /// All others know that a node is gone.

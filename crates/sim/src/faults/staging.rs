@@ -290,6 +290,9 @@ impl Chaos {
         self.hub.staging.asked.remove(&node);
         self.hub.staging.earlier.lose(NodeId(node));
         self.stage(StagerInput::NodeLost { id: NodeId(node) });
+        for id in self.hub.staging.stage_out.made_on(NodeId(node)) {
+            self.event(Event::PlacesFound { id, places: Places::Nowhere });
+        }
     }
 
     /// Targets that were on their way from it do not arrive; then all others know.
