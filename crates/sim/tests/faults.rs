@@ -55,6 +55,14 @@ const GONE_UNSEEN: u64 = 1_100_400_129;
 /// What an action has invoked that was lost goes on after the workflow has failed.
 const OUTLIVED: u64 = 1_000_017_101;
 
+/// A file behind the inputs was out of reach before the action began, and was being made again when the failure was
+/// asked about.
+const MADE_MEANWHILE: u64 = 1_310_028_472;
+
+/// A target was made anew and lost on its way home, and its older state, on a node that had come meanwhile, was taken
+/// for it.
+const LOST_ON_ITS_WAY: u64 = 1_300_129_940;
+
 /// The end of a command was told again whose action had been given back.
 const GIVEN_BACK: u64 = 400_605_338;
 
@@ -114,11 +122,12 @@ fn seeds_finish_whatever_dies() {
 
 #[test]
 fn seeds_finish_in_which_actions_invoke_tasks_and_leaders_die() {
-    let named = LENT_TWICE.into_iter().chain([OUTLIVED, GONE_UNSEEN]);
+    let named =
+        LENT_TWICE.into_iter().chain([OUTLIVED, GONE_UNSEEN, MADE_MEANWHILE, LOST_ON_ITS_WAY]);
     let named = named.chain(KEPT_FROM_ITS_OWN).chain(WANTED_LATE_BY_CALLERS);
     let swarm = swarm((LATER..LATER + 100).chain(named));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (112, 10));
+    assert_eq!((swarm.finished, swarm.twice), (114, 11));
     let seen = [
         "tasks invoked by actions",
         "inputs left by callers",
