@@ -38,6 +38,9 @@ const LATER: u64 = 1_000_000_000;
 /// From here on streams join tasks, and nodes have little room for what they read.
 const JOINED: u64 = 2_000_000_000;
 
+/// A second command was refused over a file that only a task reads that streams join to its own.
+const REFUSED_BESIDE: u64 = 2_200_183_905;
+
 /// A core went to a prepared command that a caller had lent to another one.
 const LENT_TWICE: [u64; 2] = [1_000_000_222, 1_000_000_897];
 
@@ -141,9 +144,9 @@ fn seeds_finish_in_which_actions_invoke_tasks_and_leaders_die() {
 
 #[test]
 fn seeds_finish_in_which_streams_join_tasks() {
-    let swarm = swarm(JOINED..JOINED + 100);
+    let swarm = swarm((JOINED..JOINED + 100).chain([REFUSED_BESIDE]));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (100, 10));
+    assert_eq!((swarm.finished, swarm.twice), (101, 10));
     let seen = ["commands that wait for others of their set", "attempts without room"];
     for what in seen {
         assert!(swarm.counts.get(what).is_some_and(|count| *count > 100), "little of {what}");

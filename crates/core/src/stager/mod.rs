@@ -227,9 +227,11 @@ impl<S: FileState> Stager<S> {
         if node == self.home {
             let missing = files.iter().filter(|file| !self.ledger.stays_on(**file, node));
             let missing = missing.copied().collect();
-            return self.admitted(reader, files, missing, tasks, out);
+            return self.admitted(reader, &files.clone(), files, missing, tasks, out);
         }
+        let wanted = files.clone();
         if reads {
+            // Its other command reads these, and tasks that streams join to it: it does not wait for what those lack.
             files.extend(self.ledger.pinned_by(id, node));
         } else {
             // Who waits holds nothing: else two that wait could wait for one another.
@@ -250,7 +252,7 @@ impl<S: FileState> Stager<S> {
             Admission::Granted { missing, evicted, needless } => {
                 self.give_up(&needless, node);
                 self.remove(node, evicted, out);
-                self.admitted(reader, files, missing, tasks, out);
+                self.admitted(reader, &wanted, files, missing, tasks, out);
             }
             Admission::Wait => self.hold_up(reader, out),
             Admission::TooLarge { needed_bytes, limit_bytes } => {
@@ -298,9 +300,11 @@ impl<S: FileState> Stager<S> {
         }
     }
 
+    /// An attempt has room: it waits for those of the `wanted` files that are missing.
     fn admitted(
         &mut self,
         reader: Reader,
+        wanted: &[TaskId],
         files: Vec<TaskId>,
         missing: Vec<TaskId>,
         tasks: &[TaskId],
@@ -310,7 +314,7 @@ impl<S: FileState> Stager<S> {
             self.transfers.want(*file, reader.node, &self.ledger);
         }
         let Reader { id, attempt, node, .. } = reader;
-        let own = missing.into_iter().filter(|file| files.contains(file)).collect();
+        let own = missing.into_iter().filter(|file| wanted.contains(file)).collect();
         self.sets.let_in(&reader, tasks);
         self.readers.admit(reader, files, own);
         out.push(StagerEffect::Admitted { id, attempt, node });

@@ -208,6 +208,15 @@ fn tasks_that_streams_join_are_let_in_together() {
 }
 
 #[test]
+fn a_second_command_does_not_wait_for_what_joined_tasks_read_either() {
+    let mut bed = Bed::new();
+    bed.wants_beside(10, &[0], false, &[1]);
+    assert!(bed.moved(1).contains(&there(10)));
+    let wanted = bed.wants_beside(10, &[0], true, &[1]);
+    assert!(wanted.contains(&there(10)), "{wanted:?}");
+}
+
+#[test]
 fn what_does_not_fit_beside_what_others_read_at_the_same_time_is_too_large() {
     let mut bed = Bed::new();
     let wanted = bed.wants_beside(10, &[0, 1], false, &[1, 2]);
