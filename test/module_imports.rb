@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
 require "tsort"
+require_relative "rust_sources"
 
 # Which files of a crate take names from which others, by its `use` lines and by paths that begin with `crate`. Methods
 # are not seen: a file that only calls them on what it was handed imports nothing.
 class ModuleImports
-  TESTS = /^#\[cfg\(test\)\]\nmod \w+ \{.*?^\}/m
-
   # @param sources [String] the folder `src` of the crate
   def initialize(sources)
-    @texts = Dir[File.join(sources, "**/*.rs")].to_h do |path|
-      name = path.delete_prefix("#{sources}/").delete_suffix(".rs").delete_suffix("/mod").gsub("/", "::")
-      [%w[lib main].include?(name) ? "" : name, File.read(path).gsub(TESTS, "").gsub(%r{//.*}, "")]
+    @texts = RustSources.read(sources).transform_keys do |path|
+      name = path.delete_suffix(".rs").delete_suffix("/mod").gsub("/", "::")
+      %w[lib main].include?(name) ? "" : name
     end
   end
 

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
+require_relative "rust_sources"
+
 # Where the types of a crate are at home, and which of their `impl` blocks lie elsewhere. Looks at blocks without a
 # trait, and leaves out the modules of tests within files. Of several types with one name, each home counts.
 class TypeHomes
-  TEST_MODULE = /^#\[cfg\(test\)\]\n(?:#\[.*\]\n)*mod \w+ \{.*?^\}/m
   DEFINITION = /^(?:pub(?:\([^)]*\))? )?(?:struct|enum|union) (\w+)/
   IMPL = /^(?:unsafe )?impl\b([^{;]*)\{/
 
   # @param sources [String] the folder `src` of the crate
   def initialize(sources)
-    @texts = Dir[File.join(sources, "**/*.rs")].sort.to_h do |path|
-      [path.delete_prefix("#{sources}/"), File.read(path).gsub(TEST_MODULE, "").gsub(%r{//.*}, "")]
-    end
+    @texts = RustSources.read(sources)
   end
 
   # @return [Hash{String => Array<String>}] type => where its `impl` blocks outside of its home are, a file for each

@@ -224,12 +224,12 @@ impl<S: FileState> Stager<S> {
             out.push(StagerEffect::NoRoom { id, attempt });
             return;
         }
+        let wanted = files.clone();
         if node == self.home {
             let missing = files.iter().filter(|file| !self.ledger.stays_on(**file, node));
             let missing = missing.copied().collect();
-            return self.admitted(reader, &files.clone(), files, missing, tasks, out);
+            return self.admitted(reader, &wanted, files, missing, tasks, out);
         }
-        let wanted = files.clone();
         if reads {
             // Its other command reads these, and tasks that streams join to it: it does not wait for what those lack.
             files.extend(self.ledger.pinned_by(id, node));
