@@ -62,7 +62,7 @@ pub use fact::{Fact, Places};
 pub use ids::{
     GangId, HostId, Id, InvocationId, NodeId, RequirementId, ResourceId, RuleId, TaskId,
 };
-pub use nodes::{NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState, Nodes};
+pub use nodes::{IdleNodes, NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState, Nodes};
 pub use reach::{
     FilePlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability, files_behind,
 };

@@ -13,15 +13,10 @@ use rakuda_core::{Event, Input, NodeId, NodeInput, NodeLimits, NodeOrigin, Requi
 use rakuda_proto::front::RequirementDefinition;
 use rakuda_proto::journal::NodeGone;
 
+use crate::agents::Member;
 use crate::hub::Hub;
 use crate::requirements::allowed_nodes;
 use state::InvitationFile;
-
-/// Number of looks for idle nodes within the time that they may be idle.
-const LOOKS: u64 = 10;
-
-/// Minimum time between two of these looks, ns.
-const LOOK_NS_MIN: u64 = 50_000_000;
 
 impl Hub {
     /// A node is part of the run from now on.
@@ -43,8 +38,7 @@ impl Hub {
             self.event(Event::NodeAllowed { requirement, id });
         }
         if let Some(idle_ns) = self.idle_ns() {
-            let due_ns = self.now.time.0 + idle_ns;
-            self.newcomers.due_ns.get_or_insert(due_ns);
+            self.newcomers.idle.on_node_added(self.now.time, idle_ns);
         }
     }
 
@@ -76,23 +70,13 @@ impl Hub {
 
     /// Lets nodes go that have run nothing for long enough.
     pub(crate) fn let_idle_nodes_go(&mut self) {
-        let now_ns = self.now.time.0;
-        let is_due = self.newcomers.due_ns.is_some_and(|due_ns| due_ns <= now_ns);
+        let is_due = self.newcomers.idle.due().is_some_and(|due| due <= self.now.time);
         let Some(idle_ns) = self.idle_ns().filter(|_| is_due) else { return };
-        self.newcomers.due_ns = Some(now_ns + (idle_ns / LOOKS).max(LOOK_NS_MIN));
         let dial_ins = self.agents.places().filter(|(_, place)| place.is_dial_in);
-        let dial_ins: Vec<(NodeId, u32)> = dial_ins.map(|(id, place)| (id, place.done)).collect();
-        for (id, done) in dial_ins {
-            if !self.is_idle(id) {
-                self.newcomers.idle.remove(&id);
-                continue;
-            }
-            let since = self.newcomers.idle.entry(id).or_insert((now_ns, done));
-            if since.1 != done {
-                *since = (now_ns, done);
-            }
-            if now_ns - since.0 >= idle_ns && !self.run.scheduler().is_only_choice(id) {
-                self.newcomers.idle.remove(&id);
+        let done = |(id, place): (NodeId, &Member)| (id, self.is_idle(id).then_some(place.done));
+        let dial_ins: Vec<_> = dial_ins.map(done).collect();
+        for id in self.newcomers.idle.look(self.now.time, idle_ns, dial_ins) {
+            if !self.run.scheduler().is_only_choice(id) {
                 self.let_go(id, idle_ns);
             }
         }

@@ -25,8 +25,6 @@ pub struct Attempt<D, C> {
     pub(super) inputs: InputGate,
     /// What its commands read is brought to its node.
     pub(super) is_staged: bool,
-    /// Its node has no room for what its commands read.
-    pub(super) waits_for_room: bool,
     /// Commands that wait at a gate, in order.
     pub(super) gated: Vec<C>,
     /// Commands that run.
@@ -34,10 +32,7 @@ pub struct Attempt<D, C> {
     pub(super) ran_command: bool,
     /// A command of it has been sent to its node and has not begun, as far as is known.
     pub(super) sent_ahead: bool,
-    /// Its only command runs, or one that was sent ahead, and the node gives the core to another one when it ends.
-    pub(super) frees_core: bool,
-    /// The node was asked to keep the core: another command of the action waits for the answer.
-    pub(super) keeps_core: bool,
+    pub(super) core_at_end: CoreAtEnd,
     pub(super) fate: Fate,
     pub(super) state: State,
     /// What the shell keeps with it.
@@ -111,13 +106,28 @@ pub enum InputGate {
         /// An earlier command of this attempt had its files brought.
         before: bool,
     },
-    /// The shell brings them; `changed`: more must be brought after that.
+    /// The shell brings them.
     Pending {
         /// More files have to be brought when this is over.
         changed: bool,
+        /// The node has no room for them yet.
+        held_up: bool,
     },
     /// They never may: the files cannot be had.
     Refused,
+}
+
+/// What the node does with the core of an attempt's command when that ends well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CoreAtEnd {
+    /// The attempt keeps it.
+    #[default]
+    Kept,
+    /// Its only command runs, or one that was sent ahead, and the node gives the core to another one.
+    Freed,
+    /// As `Freed`, unless the command still runs when the node reads that it is to keep the core. Another command of the
+    /// action waits for the answer.
+    KeepAsked,
 }
 
 /// Why an attempt is to end, if it is.
@@ -221,7 +231,12 @@ impl<D, C> Attempt<D, C> {
 
     /// Whether there is no room on its node yet for what its commands read.
     pub fn waits_for_room(&self) -> bool {
-        self.waits_for_room
+        matches!(self.inputs, InputGate::Pending { held_up: true, .. })
+    }
+
+    /// Whether its node gives the core of its command to another one when that ends.
+    pub(super) fn frees_core(&self) -> bool {
+        self.core_at_end != CoreAtEnd::Kept
     }
 
     /// Commands that wait at a gate.

@@ -27,7 +27,7 @@ pub use prepared::Prepared;
 
 use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::time::Now;
-use attempt::{Fate, Lease};
+use attempt::{CoreAtEnd, Fate, Lease};
 use by_node::LeasesByNode;
 use leases::Leases;
 
@@ -299,13 +299,11 @@ impl<D, C> Attempts<D, C> {
             had_lease: leased,
             inputs: if unstaged { InputGate::Unstaged { before: false } } else { InputGate::Open },
             is_staged: unstaged,
-            waits_for_room: false,
             gated: Vec::new(),
             commands: 0,
             ran_command: false,
             sent_ahead: false,
-            frees_core: false,
-            keeps_core: false,
+            core_at_end: CoreAtEnd::Kept,
             fate: Fate::Own,
             state: State::Acting,
             details,
@@ -409,6 +407,7 @@ impl<D, C> Attempts<D, C> {
     /// The code of an action wants its cores.
     pub fn want_lease(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
+        let waits_for_room = attempt.waits_for_room();
         match attempt.state {
             // No end of an action that nobody waits for may be held up.
             State::Unwinding { .. } => out.push(AttemptEffect::Leased { id }),
@@ -417,7 +416,7 @@ impl<D, C> Attempts<D, C> {
                 Lease::Held | Lease::Lent(_) => out.push(AttemptEffect::Leased { id }),
                 Lease::Wanted { by_code } | Lease::Prepared { by_code } => *by_code = true,
                 Lease::Deferred => {}
-                Lease::None if attempt.waits_for_room => attempt.lease = Lease::Deferred,
+                Lease::None if waits_for_room => attempt.lease = Lease::Deferred,
                 Lease::None => self.stand_in_line(id, true),
             },
         }
@@ -455,13 +454,13 @@ impl<D, C> Attempts<D, C> {
                 out.push(AttemptEffect::Refuse { id, command, why: Refusal::Aborted });
             }
             State::Acting | State::Aborting => match attempt.lease {
-                Lease::Held | Lease::Lent(_) if attempt.frees_core => {
+                Lease::Held | Lease::Lent(_) if attempt.frees_core() => {
                     attempt.gated.push(command);
                     self.keep_core(id, out);
                 }
                 Lease::Held | Lease::Lent(_) => self.pass_inputs(id, command, out),
                 Lease::Deferred => attempt.gated.push(command),
-                Lease::None if attempt.waits_for_room => attempt.gated.push(command),
+                Lease::None if attempt.waits_for_room() => attempt.gated.push(command),
                 Lease::None | Lease::Wanted { .. } | Lease::Prepared { .. } => {
                     attempt.gated.push(command);
                     self.stand_in_line(id, false);
@@ -479,13 +478,13 @@ impl<D, C> Attempts<D, C> {
                 // This command runs alone.
                 let passes = self.leases[attempt.node].passes_cores();
                 let frees_core = passes && attempt.commands == 0 && attempt.lease == Lease::Held;
-                attempt.frees_core = frees_core;
+                attempt.core_at_end = if frees_core { CoreAtEnd::Freed } else { CoreAtEnd::Kept };
                 attempt.commands += 1;
                 attempt.ran_command = true;
                 out.push(AttemptEffect::Start { id, command, frees_core });
             }
             InputGate::Unstaged { .. } => {
-                attempt.inputs = InputGate::Pending { changed: false };
+                attempt.inputs = InputGate::Pending { changed: false, held_up: false };
                 attempt.gated.push(command);
                 out.push(AttemptEffect::StageIn { id });
             }
@@ -499,7 +498,8 @@ impl<D, C> Attempts<D, C> {
     /// Lets the commands of an attempt wait until its node sees its inputs.
     pub fn await_inputs(&mut self, id: TaskId) {
         if let Some(attempt) = self.tasks.get_mut(&id) {
-            attempt.inputs = InputGate::Pending { changed: false };
+            let held_up = attempt.waits_for_room();
+            attempt.inputs = InputGate::Pending { changed: false, held_up };
         }
     }
 
@@ -508,7 +508,7 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         match &mut attempt.inputs {
             InputGate::Open => attempt.inputs = InputGate::Unstaged { before: true },
-            InputGate::Pending { changed } => *changed = true,
+            InputGate::Pending { changed, .. } => *changed = true,
             InputGate::Unstaged { .. } | InputGate::Refused => {}
         }
     }
@@ -517,11 +517,10 @@ impl<D, C> Attempts<D, C> {
     pub fn inputs_ready(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.inputs = match attempt.inputs {
-            InputGate::Pending { changed: true } => InputGate::Unstaged { before: true },
-            InputGate::Pending { changed: false } => InputGate::Open,
+            InputGate::Pending { changed: true, .. } => InputGate::Unstaged { before: true },
+            InputGate::Pending { changed: false, .. } => InputGate::Open,
             other => other,
         };
-        attempt.waits_for_room = false;
         match attempt.lease {
             Lease::Held | Lease::Lent(_) => self.release_gated(id, out),
             Lease::None if attempt.gated.is_empty() => {}
@@ -536,13 +535,15 @@ impl<D, C> Attempts<D, C> {
     /// that have the room may be waiting for just these.
     pub fn inputs_held_up(&mut self, id: TaskId, number: u32, now: Now) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
-        attempt.waits_for_room = matches!(attempt.inputs, InputGate::Pending { .. });
+        if let InputGate::Pending { held_up, .. } = &mut attempt.inputs {
+            *held_up = true;
+        }
         self.give_cores_away(id, now);
     }
 
     fn give_cores_away(&mut self, id: TaskId, now: Now) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
-        if attempt.waits_for_room && attempt.commands == 0 && attempt.lease == Lease::Held {
+        if attempt.waits_for_room() && attempt.commands == 0 && attempt.lease == Lease::Held {
             attempt.held.extend(self.leases[attempt.node].end(id, false, now));
             attempt.lease = attempt.without_cores();
         }
@@ -552,7 +553,6 @@ impl<D, C> Attempts<D, C> {
     pub fn inputs_refused(&mut self, id: TaskId, number: u32, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
         attempt.inputs = InputGate::Refused;
-        attempt.waits_for_room = false;
         let is_deferred = attempt.lease == Lease::Deferred;
         self.release_gated(id, out);
         if is_deferred {
@@ -568,14 +568,14 @@ impl<D, C> Attempts<D, C> {
     /// Takes commands that have waited to the gate of inputs, in order.
     fn release_gated(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
-        if attempt.frees_core && !attempt.gated.is_empty() {
+        if attempt.frees_core() && !attempt.gated.is_empty() {
             return self.keep_core(id, out);
         }
         let mut gated = mem::take(&mut attempt.gated).into_iter();
         while let Some(command) = gated.next() {
             self.pass_inputs(id, command, out);
             let Some(attempt) = self.tasks.get_mut(&id) else { return };
-            if attempt.frees_core && gated.len() > 0 {
+            if attempt.frees_core() && gated.len() > 0 {
                 attempt.gated.extend(gated);
                 return self.keep_core(id, out);
             }
@@ -585,7 +585,8 @@ impl<D, C> Attempts<D, C> {
     /// Asks the node to keep the core of a command: another one of the same action is to run beside it.
     fn keep_core(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
-        if !mem::replace(&mut attempt.keeps_core, true) {
+        if attempt.core_at_end == CoreAtEnd::Freed {
+            attempt.core_at_end = CoreAtEnd::KeepAsked;
             out.push(AttemptEffect::KeepCore { id });
         }
     }
@@ -667,7 +668,9 @@ impl<D, C> Attempts<D, C> {
         attempt.commands += 1;
         attempt.ran_command = true;
         attempt.sent_ahead = false;
-        attempt.frees_core = true;
+        if attempt.core_at_end == CoreAtEnd::Kept {
+            attempt.core_at_end = CoreAtEnd::Freed;
+        }
         let runs_alone = attempt.commands == 1;
         let (is_lent, by_code) = match attempt.lease {
             Lease::Prepared { by_code } | Lease::Wanted { by_code } => (false, by_code),
@@ -746,8 +749,7 @@ impl<D, C> Attempts<D, C> {
         out: &mut Vec<AttemptEffect<C>>,
     ) {
         let Some(attempt) = self.attempt_mut(id, number) else { return };
-        attempt.frees_core = false;
-        attempt.keeps_core = false;
+        attempt.core_at_end = CoreAtEnd::Kept;
         self.lend(id, now);
         self.release_gated(id, out);
     }
@@ -765,7 +767,7 @@ impl<D, C> Attempts<D, C> {
     pub fn core_freed(&mut self, node: NodeId, id: TaskId, number: u32, now: Now) {
         let (passed, held) = self.leases[node].core_freed(id, now);
         let Some(attempt) = self.attempt_mut(id, number) else { return };
-        (attempt.frees_core, attempt.keeps_core) = (false, false);
+        attempt.core_at_end = CoreAtEnd::Kept;
         attempt.held.extend(held);
         if !passed || attempt.lease != Lease::Held {
             return;
@@ -792,7 +794,7 @@ impl<D, C> Attempts<D, C> {
             }
             return;
         }
-        (attempt.frees_core, attempt.keeps_core) = (false, false);
+        attempt.core_at_end = CoreAtEnd::Kept;
         self.lend(id, now);
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         if attempt.gated.is_empty() {
@@ -803,7 +805,7 @@ impl<D, C> Attempts<D, C> {
             }
         } else {
             match attempt.lease {
-                Lease::None if attempt.waits_for_room => {}
+                Lease::None if attempt.waits_for_room() => {}
                 // Another attempt has its cores.
                 Lease::None => self.stand_in_line(id, false),
                 // A command that still waits for its inputs is to start on these cores.
@@ -851,7 +853,7 @@ impl<D, C> Attempts<D, C> {
         let Some(attempt) = attempt else { return };
         self.callers.insert(invocation, caller);
         // The node would give the core to another command beside those that it is lent to.
-        let keeps = attempt.frees_core;
+        let keeps = attempt.frees_core();
         if !keeps && !attempt.is_suspended() {
             attempt.held.extend(self.leases[attempt.node].end(caller, false, now));
         }

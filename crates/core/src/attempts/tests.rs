@@ -96,7 +96,7 @@ fn an_attempt_that_is_begun_early_has_its_first_lease_when_a_core_is_free() {
     assert_eq!(does(|out| attempts.grant(at(1), out)), [stage]);
     let leased = attempts.get(TaskId(100)).unwrap();
     assert!(leased.had_lease() && !leased.ran_command() && !leased.waits_for_room());
-    assert_eq!(leased.inputs(), InputGate::Pending { changed: false });
+    assert_eq!(leased.inputs(), InputGate::Pending { changed: false, held_up: false });
     assert!(leased.was_staged_for());
     attempts.inputs_held_up(TaskId(100), 1, at(2));
     assert!(attempts.get(TaskId(100)).unwrap().waits_for_room());

@@ -4,6 +4,7 @@
 //! tasks, no files and no links: [`Run`](crate::Run) passes on what a transition means to the other
 //! parts, and the shell what it means to the node.
 
+mod idle;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,8 @@ use alloc::vec::Vec;
 
 use crate::ids::NodeId;
 use crate::time::Time;
+
+pub use idle::IdleNodes;
 
 /// Where a node is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

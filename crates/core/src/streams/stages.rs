@@ -23,6 +23,8 @@ pub struct Stages<S> {
     done: BTreeSet<TaskId>,
     /// By place and number: members that are to run, and whose turn has not come.
     waiting: BTreeMap<(u32, TaskId), S>,
+    /// Of these: those for which [`Stages::next_turns`] has asked for room.
+    asked: BTreeSet<TaskId>,
 }
 
 /// Places of members, of which the smallest number comes first, but for those that it reads from.
@@ -57,7 +59,8 @@ impl<S> Stages<S> {
         };
         let sources = members.iter().map(|member| (*member, sources_of(member))).collect();
         let rank = ranks(&sources);
-        Self { sources, rank, done: BTreeSet::new(), waiting: BTreeMap::new() }
+        let (done, waiting, asked) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
+        Self { sources, rank, done, waiting, asked }
     }
 
     fn key(&self, member: TaskId) -> (u32, TaskId) {
@@ -99,6 +102,19 @@ impl<S> Stages<S> {
         waiting.filter(|(member, _)| self.is_ready(*member))
     }
 
+    /// Members for which the shell is to ask for room now, in rake's order: each whose turn has come, once. `serial`:
+    /// one at a time, and none while another member runs (`is_running`).
+    pub fn next_turns(&mut self, serial: bool, is_running: bool) -> Vec<TaskId> {
+        if serial && (is_running || !self.asked.is_empty()) {
+            return Vec::new();
+        }
+        let ready = self.ready().map(|(member, _)| member);
+        let new = ready.filter(|member| !self.asked.contains(member));
+        let next: Vec<TaskId> = new.take(if serial { 1 } else { usize::MAX }).collect();
+        self.asked.extend(next.iter().copied());
+        next
+    }
+
     /// Takes the next member whose turn it is.
     pub fn take_next(&mut self) -> Option<(TaskId, S)> {
         let (next, _) = self.ready().next()?;
@@ -107,6 +123,7 @@ impl<S> Stages<S> {
 
     /// A member does not wait any more, be it its turn or not.
     pub fn take(&mut self, member: TaskId) -> Option<S> {
+        self.asked.remove(&member);
         self.waiting.remove(&self.key(member))
     }
 
@@ -171,6 +188,20 @@ mod tests {
         assert_eq!(next(&mut stages), []);
         stages.on_ended_well([a]);
         assert_eq!((next(&mut stages), stages.sources(c)), (vec![c], &[a, b][..]));
+    }
+
+    #[test]
+    fn room_is_asked_for_once_for_each_member_and_for_one_at_a_time_when_serial() {
+        let [a, b, c, _] = TASKS;
+        let mut stages = stages();
+        assert!([c, b, a].into_iter().all(|task| stages.want(task, ())));
+        assert_eq!(stages.next_turns(true, true), [], "another member runs");
+        assert_eq!(stages.next_turns(true, false), [a]);
+        assert_eq!(stages.next_turns(true, false), [], "there is no room for the first yet");
+        assert_eq!(stages.next_turns(false, true), [b]);
+        assert_eq!(stages.next_turns(false, true), []);
+        assert!(stages.take(a).is_some() && stages.want(a, ()));
+        assert_eq!(stages.next_turns(false, true), [a], "it is to run again");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! What is known of nodes that come while a run goes on, and of those that are idle.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use rakuda_core::NodeId;
+use rakuda_core::IdleNodes;
 use rakuda_proto::front::RequirementDefinition;
 
 /// Nodes that come while a run goes on, and nodes that are idle.
@@ -15,10 +14,8 @@ pub(crate) struct Newcomers {
     pub(super) invitation: Option<String>,
     /// The file with it.
     pub(super) written: Option<InvitationFile>,
-    /// Nodes that run nothing: since when, by the monotonic clock, and how many actions had ended well there.
-    pub(super) idle: BTreeMap<NodeId, (u64, u32)>,
-    /// When idle nodes are looked for again; `None` if no node is let go.
-    pub(super) due_ns: Option<u64>,
+    /// Nodes that run nothing.
+    pub(super) idle: IdleNodes,
 }
 
 /// Removed with the run.
@@ -43,6 +40,6 @@ impl Newcomers {
     }
 
     pub fn due_ns(&self) -> Option<u64> {
-        self.due_ns
+        self.idle.due().map(|due| due.0)
     }
 }

@@ -115,7 +115,6 @@ impl Hub {
             spooled,
             opening_of: BTreeMap::new(),
             stages,
-            asked: BTreeSet::new(),
             has_begun: BTreeSet::new(),
             spools: BTreeMap::new(),
             unread: BTreeSet::new(),
@@ -190,7 +189,7 @@ impl Hub {
     /// Drops an action that is to end and waits for its turn: it does not begin. False if it does not wait.
     pub(crate) fn drop_deferred(&mut self, id: TaskId) -> bool {
         let Some(&place) = self.streams.of.get(&id) else { return false };
-        let Some(start) = self.streams.components[place].take(id) else { return false };
+        let Some(start) = self.streams.components[place].stages.take(id) else { return false };
         let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::NotBegun);
         self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
         true
@@ -444,7 +443,7 @@ impl Hub {
     pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
         if let Some(place) = self.streams.of.get(&id) {
             let component = &mut self.streams.components[*place];
-            component.take(id);
+            component.stages.take(id);
             component.spools_on = None;
         }
         let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));

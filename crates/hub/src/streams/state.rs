@@ -52,8 +52,6 @@ pub(super) struct Component {
     pub(super) opening_of: BTreeMap<TaskId, OpeningId>,
     /// Of a spooled one: whose turn it is. Those wait that the core has begun.
     pub(super) stages: Stages<NextAttempt>,
-    /// Of `stages`: those whose turn the core knows of, and has no room for yet.
-    pub(super) asked: BTreeSet<TaskId>,
     /// Of a spooled one: members whose action has begun, in any attempt.
     pub(super) has_begun: BTreeSet<TaskId>,
     /// By member: the opening that has written its spool last. Each writer has a spool of its own: one that was given

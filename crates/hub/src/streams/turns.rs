@@ -8,14 +8,6 @@ use rakuda_core::{Devices, Event, NextAttempt, TaskId};
 use super::state::{Component, Streams};
 use crate::hub::Hub;
 
-impl Component {
-    /// A member does not wait any more.
-    pub(super) fn take(&mut self, id: TaskId) -> Option<NextAttempt> {
-        self.asked.remove(&id);
-        self.stages.take(id)
-    }
-}
-
 impl Streams {
     /// Whether a task runs when its turn has come, and not with all that streams join with it.
     pub fn runs_by_turns(&self, id: TaskId) -> bool {
@@ -53,17 +45,10 @@ impl Hub {
 
     /// Asks for room for members whose turn it is: for one at a time when the run has one job.
     pub(super) fn begin_next_of(&mut self, place: usize) {
-        let component = &self.streams.components[place];
-        let is_busy = !component.opening_of.is_empty() || !component.asked.is_empty();
+        let component = &mut self.streams.components[place];
+        let is_running = !component.opening_of.is_empty();
         let is_serial = self.settings.config.policy == rakuda_core::Policy::Serial;
-        if is_serial && is_busy {
-            return;
-        }
-        let ready = component.stages.ready().map(|(id, _)| id);
-        let next = ready.filter(|id| !component.asked.contains(id));
-        let next: Vec<TaskId> = next.take(if is_serial { 1 } else { usize::MAX }).collect();
-        for id in next {
-            self.streams.components[place].asked.insert(id);
+        for id in component.stages.next_turns(is_serial, is_running) {
             self.event(Event::TurnCame { id });
         }
     }
@@ -71,7 +56,7 @@ impl Hub {
     /// The core has room for a member whose turn it is.
     pub(crate) fn on_turn_taken(&mut self, id: TaskId, devices: Devices) {
         let Some(&place) = self.streams.of.get(&id) else { return };
-        if let Some(start) = self.streams.components[place].take(id) {
+        if let Some(start) = self.streams.components[place].stages.take(id) {
             self.note_claim(id, start.node);
             self.start_action(id, &NextAttempt { devices, ..start });
         }
