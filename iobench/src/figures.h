@@ -1,5 +1,5 @@
 /* The figures of a phase from its raw times. The one place where they are computed;
- * docs/design/io-benchmarks.md and README.md define them. Pure.
+ * iobench/README.md defines them. Pure.
  *
  * A phase is a sequence of steps. All ranks begin a step together, after a barrier, and what a kernel does
  * between two steps (making values, checking them) is in no figure. All times are ns on the clock of rank 0.

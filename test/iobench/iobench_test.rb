@@ -129,7 +129,7 @@ class IobenchTest < Minitest::Test
     (sorted[(sorted.size - 1) / 2] + sorted[sorted.size / 2]) / 2.0
   end
 
-  # By the definitions in docs/design/io-benchmarks.md.
+  # By the definitions in iobench/README.md.
   def figures(steps)
     {
       "bytes" => steps.sum { |step| step["bytes"].sum },
