@@ -89,7 +89,8 @@ module Rakuda
       path, mode, permissions = target
       mode ||= "r"
       local unless mode.is_a?(String) && MODES.match?(mode)
-      @files << [stream, file(path_of(path), mode.delete("b"), permissions || 0o644)]
+      mode = mode.delete("b").force_encoding(Encoding::UTF_8)
+      @files << [stream, file(path_of(path), mode, permissions || 0o644)]
     end
 
     def file(path, mode, permissions)

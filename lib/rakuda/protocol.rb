@@ -87,7 +87,7 @@ module Rakuda
       end
 
       # @param path [String]
-      # @param mode [String] as in fopen
+      # @param mode [String] as in fopen: r, w, a, r+, w+ or a+
       # @param permissions [Integer]
       def self.file(path, mode, permissions)
         { "file" => [path, mode, permissions] }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rakuda_proto::front::{CommandOptions, Program, RedirectTarget};
+use rakuda_proto::front::{CommandOptions, OpenMode, Program, RedirectTarget};
 
 use crate::lookup::{Programs, Wanted};
 use crate::program::{SHELL, needs_shell, words_of};
@@ -148,12 +148,12 @@ impl PreparedLaunch {
         let action = match target {
             RedirectTarget::Close => DescriptorAction::Close { to },
             RedirectTarget::Null => {
-                let mode = if to == 0 { b"r" } else { b"w" };
+                let mode = if to == 0 { OpenMode::Read } else { OpenMode::Write };
                 self.open(Path::new("/dev/null"), mode, 0o666, to)?
             }
             RedirectTarget::Fd(from) => DescriptorAction::Duplicate { from: *from, to },
             RedirectTarget::File(path, mode, permissions) => {
-                self.open(&folder.join(path.as_path()), &mode.0, *permissions, to)?
+                self.open(&folder.join(path.as_path()), *mode, *permissions, to)?
             }
         };
         self.descriptors.push(action);
@@ -163,23 +163,23 @@ impl PreparedLaunch {
     fn open(
         &mut self,
         path: &Path,
-        mode: &[u8],
+        mode: OpenMode,
         permissions: u32,
         to: RawFd,
     ) -> Result<DescriptorAction, SpawnError> {
-        let plus = mode.contains(&b'+');
-        let first = mode.first().copied().unwrap_or(b'r');
+        use OpenMode::{Append, AppendRead, Read, ReadWrite, Write, WriteRead};
+
+        let empties = matches!(mode, Write | WriteRead);
         let mut options = OpenOptions::new();
         options
-            .read(first == b'r' || plus)
-            .write(first == b'w' || (first == b'r' && plus))
-            .append(first == b'a')
-            .truncate(first == b'w')
-            .create(first != b'r')
+            .read(!matches!(mode, Write | Append))
+            .write(empties || mode == ReadWrite)
+            .append(matches!(mode, Append | AppendRead))
+            .truncate(empties)
+            .create(!matches!(mode, Read | ReadWrite))
             .mode(permissions);
         let mut opened = options.open(path);
-        if first == b'w' && opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)
-        {
+        if empties && opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             opened = open_forgotten(&options, path, opened);
         }
         let file = opened.map_err(|source| SpawnError::Redirect {

@@ -7,7 +7,7 @@ use rakuda_agent::{Agent, AgentConfig, StdinSource};
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputDescriptor, RoundStop};
 use rakuda_proto::front::{
-    CommandOptions, GateChoice, GateKind, GateOptions, Program, RedirectTarget,
+    CommandOptions, GateChoice, GateKind, GateOptions, OpenMode, Program, RedirectTarget,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -140,15 +140,16 @@ fn redirections_directory_and_environment_are_as_asked() {
             set: BTreeMap::from([(Text::from("X_TEST"), Text::from("value"))]),
             unset: vec![Text::from("HOME")],
         });
-        let file = |path: &str, mode: &str| {
-            RedirectTarget::File(Text::from(path), Text::from(mode), 0o644)
-        };
+        let file = |path: &str, mode| RedirectTarget::File(Text::from(path), mode, 0o644);
         let options = options(|options| {
             options.directory = Some(Text::from("sub"));
             options.environment = 7;
             options.umask = Some(0o077);
-            options.redirects =
-                vec![(0, file("in", "r")), (1, file("out", "w")), (2, RedirectTarget::Fd(1))];
+            options.redirects = vec![
+                (0, file("in", OpenMode::Read)),
+                (1, file("out", OpenMode::Write)),
+                (2, RedirectTarget::Fd(1)),
+            ];
         });
         let program = line("cat; echo \" $X_TEST ${HOME-none} $PWD\" >&2; umask");
         let outcome = outcome_of(&agent, &mut events, program, Some(Box::new(options))).await;

@@ -20,9 +20,9 @@ use rakuda_proto::front::ClusterSettings;
 use tokio::time::{sleep, timeout};
 
 /// Maximum number of intervals without a word. A host that is silent for longer is suspected.
-const SILENT_PERIODS: u32 = 3;
+const MISSED_PERIODS_MAX: u32 = 3;
 /// Minimum silence after which a host is suspected.
-const SILENT_MIN: Duration = Duration::from_secs(1);
+const UNRESPONSIVE_MIN: Duration = Duration::from_secs(1);
 /// Timeout for the end of the agents.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// Time between two looks whether they have ended.
@@ -195,7 +195,7 @@ impl FarHosts {
 
     /// Hosts that have been silent for too long are suspected.
     pub fn note_silence(&self, table: &mut Table, now: Time) {
-        let limit = (SILENT_PERIODS * self.period).max(SILENT_MIN).as_nanos() as u64;
+        let limit = (MISSED_PERIODS_MAX * self.period).max(UNRESPONSIVE_MIN).as_nanos() as u64;
         for host in &self.hosts {
             if host.heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > limit) {
                 table.set_state(host.row, State::Suspected);

@@ -22,8 +22,8 @@
 //! - `run`: the parts of a run as one machine, which hub and simulator drive
 //! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `nodes` (the life of
 //!   nodes), `files` (which files go along; knows names), `reach` (files that no file server hands
-//!   out, and failures that may be due to that), `stager` (files brought to nodes that share no
-//!   file system), `streams` (tasks joined through stdin and stdout),
+//!   out, and failures that may be due to that), `stager` (files staged in and out, where nodes share
+//!   no file system), `streams` (tasks joined through stdin and stdout),
 //!   `sync` (rounds of commands that begin at one instant, clocks of nodes), `stopping` (signals for
 //!   what has to end, and the last steps of a run)
 //! - shared: `suitability` (nodes that suit a requirement which chooses), `random`

@@ -303,7 +303,7 @@ impl Agents {
     }
 
     /// Waits no longer for agents elsewhere that still owe the end of a command.
-    pub fn give_up_silent(&self) {
+    pub fn give_up_unresponsive(&self) {
         for place in self.places.iter().skip(1).filter(|place| place.node.port.unreported() > 0) {
             place.node.port.give_up();
         }

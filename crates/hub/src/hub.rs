@@ -121,7 +121,7 @@ pub(crate) struct Hub {
     pub reach: Reachability,
     /// Decides which files go along with targets and commands.
     pub files: FilePolicy,
-    /// Brings files to nodes; `None` if they share a file system.
+    /// Stages files in and out; `None` if they share a file system.
     pub staging: Option<Staging>,
     /// Questions to agents about files.
     pub file_probes: FileProbes,

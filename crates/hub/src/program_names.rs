@@ -17,7 +17,7 @@ use rakuda_proto::agent::AgentRequest;
 use crate::hub::Hub;
 
 impl Hub {
-    /// A task has made its file, or that was brought to a node: programs of that name are looked up again everywhere.
+    /// A task has made its file, or that was staged in: programs of that name are looked up again everywhere.
     pub(crate) fn forget_program_like(&mut self, id: TaskId) {
         let path = Path::new(OsStr::from_bytes(self.names.name(id)));
         if let Some(name) = self.program_names.of_file(path) {

@@ -38,7 +38,7 @@ enum Arrival {
     FrontReady(Result<(), HubError>),
     /// The front's process is gone.
     FrontEnded,
-    /// Files were brought somewhere, or not.
+    /// Files were staged in or out, or could not be.
     Moved(Moved),
     /// Two hosts between which a stream leads could not be joined.
     NotJoined(NotJoined),

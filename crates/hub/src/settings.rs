@@ -266,7 +266,7 @@ fn providers_of(
     Ok(all)
 }
 
-/// Whether files are brought to nodes.
+/// Whether files are staged in and out.
 fn check_staging(cluster: Option<&ClusterPlan>, rerun: &RerunSettings) -> Result<bool, String> {
     let staged = cluster.is_some_and(|cluster| cluster.staging.is_some());
     if staged && rerun.is_on() {

@@ -285,7 +285,7 @@ impl Hub {
     fn perform_step(&mut self, step: ShutdownStep) {
         match step {
             ShutdownStep::SignalCommands(signal) => self.signal_commands(number_of(signal)),
-            ShutdownStep::GiveUpSilent => self.agents.give_up_silent(),
+            ShutdownStep::GiveUpUnresponsive => self.agents.give_up_unresponsive(),
             ShutdownStep::SignalGroups(signal) => {
                 self.agents.signal_all(number_of(signal));
             }

@@ -453,8 +453,31 @@ pub enum RedirectTarget {
     Close,
     /// Where another descriptor of the command goes.
     Fd(i32),
-    /// Path, mode as in fopen, permissions.
-    File(Text, Text, u32),
+    /// Path, mode, permissions.
+    File(Text, OpenMode, u32),
+}
+
+/// How a file is opened: the modes of fopen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OpenMode {
+    /// For reading.
+    #[serde(rename = "r")]
+    Read,
+    /// For writing; it is made, or emptied.
+    #[serde(rename = "w")]
+    Write,
+    /// For writing at its end; it is made if there is none.
+    #[serde(rename = "a")]
+    Append,
+    /// For both.
+    #[serde(rename = "r+")]
+    ReadWrite,
+    /// For both; it is made, or emptied.
+    #[serde(rename = "w+")]
+    WriteRead,
+    /// For both, writing at its end; it is made if there is none.
+    #[serde(rename = "a+")]
+    AppendRead,
 }
 
 /// A synchronised round, as the front defines it.
@@ -831,7 +854,7 @@ mod tests {
         let options = CommandOptions {
             redirects: vec![
                 (0, RedirectTarget::Null),
-                (1, RedirectTarget::File(Text::from("a b"), Text::from("w"), 0o644)),
+                (1, RedirectTarget::File(Text::from("a b"), OpenMode::Write, 0o644)),
                 (2, RedirectTarget::Fd(1)),
             ],
             ..CommandOptions::default()

@@ -171,7 +171,7 @@ pub struct Run {
     pub gangs: Vec<GangStarted>,
     /// Streams between tasks, each time that some were opened.
     pub streams: Vec<Streams>,
-    /// In order: files that were brought from node to node.
+    /// In order: files that were staged from node to node.
     pub staged: Vec<FileStaged>,
     /// In order of their ends: synchronised rounds.
     pub rounds: Vec<RoundEnded>,

@@ -112,7 +112,7 @@ pub enum What {
     },
     /// A command ended.
     CommandEnded(Box<CommandEnded>),
-    /// A file was brought: one that an attempt was to read, or the task's own.
+    /// A file was staged: one that an attempt was to read, or the task's own.
     FileStaged {
         /// Which. `None`: the task's own.
         file: Option<Text>,
@@ -368,7 +368,7 @@ fn tell_attempt(
     );
 }
 
-/// What was brought for the task's attempts, and where its own file was brought to.
+/// What was staged in for the task's attempts, and where its own file was staged out to.
 fn tell_staged(run: &Run, task: &Task, happenings: &mut Vec<Happening>) {
     if run.staged.is_empty() {
         return;

@@ -23,9 +23,9 @@ use crate::service::now;
 /// time.
 const REST: u32 = 10;
 /// Timeout for an answer of a service, in periods.
-const SILENT_PERIODS: u32 = 3;
+const MISSED_PERIODS_MAX: u32 = 3;
 /// Minimum of that timeout.
-const SILENT_MIN: Duration = Duration::from_secs(1);
+const UNRESPONSIVE_MIN: Duration = Duration::from_secs(1);
 
 /// What is asked for.
 const ALL: &str = "/v1/nodes";
@@ -52,7 +52,7 @@ impl Follower {
     pub fn start(client: Client, period: Duration) -> std::io::Result<Self> {
         let (sender, news) = unbounded_channel();
         let (wishes, wished) = channel();
-        let limit = (SILENT_PERIODS * period).max(SILENT_MIN);
+        let limit = (MISSED_PERIODS_MAX * period).max(UNRESPONSIVE_MIN);
         let thread = move || {
             let mut known = Known { client, attributes: BTreeMap::new() };
             let mut path = ALL;

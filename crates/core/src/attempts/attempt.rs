@@ -23,7 +23,7 @@ pub struct Attempt<D, C> {
     pub(super) lease: Lease,
     pub(super) had_lease: bool,
     pub(super) inputs: InputGate,
-    /// What its commands read is brought to its node.
+    /// What its commands read is staged in.
     pub(super) is_staged: bool,
     /// Commands that wait at a gate, in order.
     pub(super) gated: Vec<C>,
@@ -48,7 +48,7 @@ pub enum State {
     Aborting,
     /// Its action ended well; its node looks at the target.
     Inspecting,
-    /// Its action ended well; the target is being brought to where it belongs.
+    /// Its action ended well; its target is being staged out.
     StagingOut,
     /// Its action failed; what its commands left behind is ended before the next attempt.
     Clearing,
@@ -101,14 +101,14 @@ pub enum InputGate {
     /// They may.
     #[default]
     Open,
-    /// The shell must bring files before the next command; `before`: it did for an earlier command.
+    /// The shell must stage files in before the next command; `before`: it did for an earlier command.
     Unstaged {
-        /// An earlier command of this attempt had its files brought.
+        /// An earlier command of this attempt had its files staged in.
         before: bool,
     },
-    /// The shell brings them.
+    /// The shell stages them in.
     Pending {
-        /// More files have to be brought when this is over.
+        /// More files have to be staged in when this is over.
         changed: bool,
         /// The node has no room for them yet.
         held_up: bool,
@@ -125,8 +125,8 @@ pub(super) enum CoreAtEnd {
     Kept,
     /// Its only command runs, or one that was sent ahead, and the node gives the core to another one.
     Freed,
-    /// As `Freed`, unless the command still runs when the node reads that it is to keep the core. Another command of the
-    /// action waits for the answer.
+    /// As `Freed`, unless the command still runs when the node reads that it is to keep the core. Another command of
+    /// the action waits for the answer.
     KeepAsked,
 }
 
@@ -219,7 +219,7 @@ impl<D, C> Attempt<D, C> {
         self.ran_command
     }
 
-    /// Whether it was about to start a command at any time: files may have been brought to its node.
+    /// Whether it was about to start a command at any time: files may have been staged in.
     pub fn was_staged_for(&self) -> bool {
         self.inputs != InputGate::Unstaged { before: false }
     }

@@ -3,7 +3,7 @@
 //!
 //! An action is begun by the shell and runs in the front. What it asks for (commands, cores for its own code) passes
 //! the gates here: a lease on cores of its node, and inputs that are in place. What follows its end (looking at the
-//! target, bringing it home, finding out whose fault a failure is) are states, too; so is the time between the loss of
+//! target, staging it out, finding out whose fault a failure is) are states, too; so is the time between the loss of
 //! a node and the end of the action in the front. `docs/design/attempts.md` describes the states and the ways between
 //! them.
 //!
@@ -83,7 +83,7 @@ pub enum AttemptEffect<C> {
         /// Why it is not started.
         why: Refusal,
     },
-    /// Bring what the next command reads; answer [`Attempts::inputs_ready`] or [`Attempts::inputs_refused`].
+    /// Stage in what the next command reads; answer [`Attempts::inputs_ready`] or [`Attempts::inputs_refused`].
     StageIn {
         /// The task.
         id: TaskId,
@@ -278,7 +278,7 @@ impl<D, C> Attempts<D, C> {
 
 /// Beginning and ending.
 impl<D, C> Attempts<D, C> {
-    /// Begins an action; whether it has a lease at once. `unstaged`: what its commands read must be brought first.
+    /// Begins an action; whether it has a lease at once. `unstaged`: what its commands read must be staged in first.
     pub fn begin(
         &mut self,
         id: TaskId,
@@ -357,7 +357,7 @@ impl<D, C> Attempts<D, C> {
         self.advance(id, State::Inspecting);
     }
 
-    /// The target of an attempt is being brought to where it belongs.
+    /// The target of an attempt is being staged out.
     pub fn stage_out(&mut self, id: TaskId) {
         self.advance(id, State::StagingOut);
     }
@@ -824,7 +824,7 @@ impl<D, C> Attempts<D, C> {
     }
 
     /// Releases the inputs of an attempt whose action waits for an invocation, and of which no command runs or waits:
-    /// what it has invoked may be waiting for their room. They are brought anew for the next command.
+    /// what it has invoked may be waiting for their room. They are staged in anew for the next command.
     fn release_inputs(&mut self, id: TaskId, out: &mut Vec<AttemptEffect<C>>) {
         let Some(attempt) = self.tasks.get_mut(&id) else { return };
         let is_idle = attempt.commands == 0 && attempt.gated.is_empty() && !attempt.sent_ahead;

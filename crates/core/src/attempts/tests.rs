@@ -353,7 +353,7 @@ fn a_caller_leaves_the_room_of_its_inputs_to_what_it_invokes() {
     assert_eq!(suspended, [], "a command reads them");
     let ended = does(|out| attempts.command_ended(TaskId(100), at(2), out));
     assert_eq!(ended, from_ref(&release));
-    assert_eq!(want(&mut attempts, 100, 2), from_ref(&stage), "they are brought anew");
+    assert_eq!(want(&mut attempts, 100, 2), from_ref(&stage), "they are staged in anew");
     let suspended = does(|out| attempts.suspend(second, TaskId(100), at(3), out));
     assert_eq!(suspended, [], "a command waits for them");
     attempts.resume(first, at(4));
@@ -373,7 +373,7 @@ fn a_caller_keeps_inputs_that_a_command_is_to_read_at_its_node_or_that_all_nodes
     assert_eq!(
         does(|out| attempts.suspend(InvocationId(1), TaskId(100), at(2), out)),
         [],
-        "nothing was brought"
+        "nothing was staged in"
     );
     let mut attempts = looking_ahead();
     attempts.set_trip(NODE, 20_000_000);

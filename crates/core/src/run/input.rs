@@ -153,7 +153,7 @@ pub enum Input<'a, C> {
         /// The task.
         id: TaskId,
     },
-    /// The target of an attempt is being brought to where it belongs.
+    /// The target of an attempt is being staged out.
     StagingOut {
         /// The task.
         id: TaskId,

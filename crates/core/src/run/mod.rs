@@ -412,7 +412,7 @@ impl<D, C> Run<D, C> {
         })
     }
 
-    /// Begins an action; whether it has a lease at once. `unstaged`: what its commands read must be brought first.
+    /// Begins an action; whether it has a lease at once. `unstaged`: what its commands read must be staged in first.
     pub fn begin(
         &mut self,
         now: Now,

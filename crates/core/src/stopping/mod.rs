@@ -55,7 +55,7 @@ pub struct StopSettings {
 }
 
 /// Timeout for the report of a command's end after SIGKILL, ns.
-pub(super) const SILENT_NODE_NS: u64 = 3_000_000_000;
+pub(super) const UNRESPONSIVE_NODE_NS: u64 = 3_000_000_000;
 
 /// What the shell is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Stopping {
         let (after_ns, rung) = match signal.next() {
             Some(next) => (self.settings.grace_ns, Rung::Send(next)),
             // A node elsewhere whose file system hangs cannot even kill.
-            None if self.is_stopping() => (SILENT_NODE_NS, Rung::GiveUpNode),
+            None if self.is_stopping() => (UNRESPONSIVE_NODE_NS, Rung::GiveUpNode),
             None => return,
         };
         self.ladder.push((Time(now.0.saturating_add(after_ns)), command, rung));

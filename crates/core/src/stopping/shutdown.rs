@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::{SILENT_NODE_NS, Signal};
+use super::{Signal, UNRESPONSIVE_NODE_NS};
 use crate::time::Time;
 
 /// Timeout for the end of commands after SIGTERM, ns: nothing depends on what they do.
@@ -40,7 +40,7 @@ pub enum ShutdownStep {
     /// Send this signal to each command that runs.
     SignalCommands(Signal),
     /// Wait no longer for agents that still owe the end of a command.
-    GiveUpSilent,
+    GiveUpUnresponsive,
     /// Send this signal to each process group.
     SignalGroups(Signal),
     /// Agents elsewhere end all that was ever started below them.
@@ -134,14 +134,14 @@ impl Shutdown {
             Wait::Reports if has_come => true,
             Wait::Reports if !self.killed => {
                 self.killed = true;
-                self.until = Some(Time(now.0 + SILENT_NODE_NS));
+                self.until = Some(Time(now.0 + UNRESPONSIVE_NODE_NS));
                 out.push(ShutdownStep::SignalCommands(Signal::Kill));
                 false
             }
             Wait::Reports => {
                 // Then all ends that are owed are reported as lost.
                 self.until = None;
-                out.push(ShutdownStep::GiveUpSilent);
+                out.push(ShutdownStep::GiveUpUnresponsive);
                 false
             }
             Wait::Groups => {

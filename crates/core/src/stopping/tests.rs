@@ -110,7 +110,7 @@ fn commands_that_do_not_end_are_killed_and_silent_nodes_given_up() {
         assert!(!shutdown.step(Time(now), false, &mut out));
     }
     let [terminated, killed] = [Signal::Terminate, Signal::Kill].map(ShutdownStep::SignalCommands);
-    assert_eq!(out, [terminated, killed, ShutdownStep::GiveUpSilent]);
+    assert_eq!(out, [terminated, killed, ShutdownStep::GiveUpUnresponsive]);
     // What is given up is reported, however late; nothing more is due.
     assert_eq!(shutdown.due(), None);
     assert!(shutdown.step(Time(9 * SECOND_NS), true, &mut out));

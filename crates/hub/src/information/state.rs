@@ -20,10 +20,10 @@ use super::needed::Needed;
 use crate::page_cache::PageCaches;
 
 /// Maximum number of periods without a sample; after more the node is suspected.
-pub(super) const SILENT_PERIODS: u32 = 3;
+pub(super) const MISSED_PERIODS_MAX: u32 = 3;
 
 /// Minimum time without a sample before a node is suspected: a busy machine may be late.
-pub(super) const SILENT_MIN: Duration = Duration::from_secs(1);
+pub(super) const UNRESPONSIVE_MIN: Duration = Duration::from_secs(1);
 
 /// The provider of values that the user sets: nothing samples them.
 pub(super) const USER: &str = "user";
@@ -156,7 +156,7 @@ impl Information {
         if self.is_served(node) {
             return self.served_state(node).is_some_and(|state| *state != State::Up);
         }
-        let limit = (SILENT_PERIODS * period).max(SILENT_MIN);
+        let limit = (MISSED_PERIODS_MAX * period).max(UNRESPONSIVE_MIN);
         let heard = self.sources.get(&node).map(|source| source.heard);
         heard.is_some_and(|heard| now.0.saturating_sub(heard.0) > limit.as_nanos() as u64)
     }

@@ -97,13 +97,13 @@ pub struct Summary {
     pub usage: Usage,
     /// Input in memory.
     pub cache: Cache,
-    /// Files that were brought from node to node, if any were.
+    /// Files that were staged from node to node, if any were.
     pub staged: Option<Staged>,
     /// Tasks whose nodes were chosen by what is known of them; those of most tasks first.
     pub placements: Vec<Placement>,
 }
 
-/// What was brought from node to node.
+/// What was staged from node to node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Staged {
     /// With those that came beside others.
