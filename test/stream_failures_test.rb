@@ -14,6 +14,31 @@ require_relative "support/stream_run"
 class StreamFailuresTest < Minitest::Test
   include StreamRun
 
+  # Its second command is refused, since its stream is at fault; it has ended as far as cores and its end are concerned.
+  def test_an_action_whose_command_was_refused_is_still_ended
+    rakefile = <<~'RUBY'
+      stream :s, from: "all", to: "two", replay: :journal, spool_max: "1M"
+      task(:all) do
+        sh("yes; sleep 600") rescue warn "first: #{$!.message}"
+        sh("echo second") rescue warn "second: #{$!.message}"
+        begin
+          touch "sleeping", verbose: false
+          sleep 600
+        ensure
+          warn "ended"
+        end
+      end
+      task(:two) { sh "cat > two" }
+      task(:bad) { sh "until [ -e sleeping ]; do sleep 0.05; done; exit 1" }
+      multitask default: %w[two bad]
+    RUBY
+    rakuda(rakefile, "-j3", "-q", "FAILURE_TERMINATION=kill") do |run|
+      assert_equal 1, run.status, run.err
+      said = run.err.lines.grep(/\A(first|second|ended)/).map { |line| line[/\A\w+/] }
+      assert_equal %w[first second ended], said, run.err
+    end
+  end
+
   def test_members_whose_turn_never_came_are_not_run_for_all_who_count
     rakefile = <<~'RAKEFILE'
       stream :s, from: %w[w0 w1], to: "r", replay: :journal

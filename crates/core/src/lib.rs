@@ -64,10 +64,11 @@ pub use ids::{
 };
 pub use nodes::{IdleNodes, NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState, Nodes};
 pub use reach::{
-    FilePlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability, files_behind,
+    FilePlaces, KnownPlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability,
+    files_behind,
 };
 pub use requirement::{Capacity, Choice, Devices, Requirement, WaitsForSize};
-pub use run::{Effect, Input, Run};
+pub use run::{ActionEnding, Effect, Input, Run};
 pub use scheduler::Scheduler;
 pub use scheduler::explain::Room;
 pub use scheduler::gangs::{GangPhase, GangView};

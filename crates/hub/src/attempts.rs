@@ -75,12 +75,13 @@ impl Hub {
 
     /// An action, or code outside of actions, wants a command started.
     pub(crate) fn want_command(&mut self, task: Option<TaskId>, pending: PendingCommand) {
-        if self.run.stopping().is_stopping() {
-            self.leave_round_of(pending.options.as_deref());
-            self.end_stopped(pending.command);
-            return;
-        }
-        let Some(id) = task else { return self.start_command(None, pending) };
+        let Some(id) = task else {
+            if self.run.stopping().is_stopping() {
+                self.leave_round_of(pending.options.as_deref());
+                return self.end_stopped(pending.command);
+            }
+            return self.start_command(None, pending);
+        };
         self.note_named(id, &pending);
         self.tell(Input::CommandWanted { id, command: pending });
     }
@@ -120,7 +121,8 @@ impl Hub {
         if let Some(why) = task.and_then(|id| self.streams.fault_of(id)).cloned() {
             self.leave_round_of(options.as_deref());
             let why = self.stream_failure(&why);
-            return self.end_unstarted(command, UNSEEN_STATUS, why);
+            self.end_unstarted(command, UNSEEN_STATUS, why);
+            return self.on_not_started(task);
         }
         if let Some(ends) = task.and_then(|id| self.streams.ends_of(id)) {
             options.get_or_insert_default().streams = Some(ends);
@@ -136,7 +138,7 @@ impl Hub {
         if let Some(options) = &mut options
             && !self.prepare_worker(command, task, node, options)
         {
-            return;
+            return self.on_not_started(task);
         }
         let started_ns = self.now.time.0;
         let env = options.as_mut().and_then(|options| options.inside.take());
@@ -195,6 +197,14 @@ impl Hub {
             }
         };
         self.requests.push((Some(node), request));
+    }
+
+    /// A command that its attempt has let start was not started after all: for the attempt it has ended.
+    fn on_not_started(&mut self, task: Option<TaskId>) {
+        let acting = |id| Some((id, self.run.attempts().acting(id)?.number()));
+        if let Some((id, attempt)) = task.and_then(acting) {
+            self.tell(Input::CommandEnded { id, attempt });
+        }
     }
 
     fn show_echo(&mut self, source: u64, echo: Option<Text>) {

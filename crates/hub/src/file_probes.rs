@@ -21,11 +21,12 @@ use rakuda_proto::files::FileVersion;
 use rakuda_proto::journal::FileIdentity;
 use rakuda_record::folder::FOLDER;
 
+use crate::attempts::state::RunningAttempt;
 use crate::facts::identity_of;
 use crate::hub::Hub;
 use crate::secondary::Around;
 use crate::staging::HeldFile;
-use state::FileProbe;
+use state::{FileProbe, TargetLook};
 
 impl Hub {
     fn ask(&mut self, node: NodeId, probe: FileProbe, message: impl FnOnce(u32) -> ToAgent) {
@@ -178,12 +179,12 @@ impl Hub {
         self.settings.directory.join(OsStr::from_bytes(name)).into_os_string().into_vec()
     }
 
-    /// An action ended well: its agent says what its target is, on another machine, and what is
-    /// beside it. Whether it was asked.
-    pub(crate) fn ask_about_target(&mut self, id: TaskId) -> bool {
-        let Some(attempt) = self.run.attempts().get(id) else { return false };
+    /// What a node is to be asked when an action has ended well: what its target is, on another machine, and what is
+    /// beside it. `None`: nothing.
+    pub(crate) fn target_look(&mut self, id: TaskId) -> Option<TargetLook> {
+        let attempt = self.run.attempts().get(id)?;
         if self.settings.config.dry_run || !self.names.is_path(id) {
-            return false;
+            return None;
         }
         let made_there = self.is_made_there(id, attempt);
         self.information.page_caches.note(attempt.node(), [id]);
@@ -193,11 +194,18 @@ impl Hub {
         let searches = self.files.searches(id, target.as_os_str().as_bytes(), since_ns.is_some());
         if node == LOCAL_NODE {
             if searches.is_empty() {
-                return false;
+                return None;
             }
             target = self.record.project().find(&target);
         }
         let path = Text(target.into_os_string().into_vec());
+        Some(TargetLook { node, path, searches, since_ns })
+    }
+
+    /// An action has ended well: asks about its target.
+    pub(crate) fn ask_about_target(&mut self, id: TaskId) {
+        let look = self.run.details_mut(id).and_then(|details| details.look.take());
+        let Some(TargetLook { node, path, searches, since_ns }) = look else { return };
         let each = searches.iter().map(|search| self.search_on(node, search, since_ns));
         let asked: Vec<_> = each.collect();
         self.ask(node, FileProbe::Target { id, searches }, |probe| {
@@ -207,27 +215,17 @@ impl Hub {
                 ToAgent::LookAround { probe, path, searches: asked }
             }
         });
-        self.tell(Input::Inspecting { id });
-        true
     }
 
-    /// An action failed that will be tried again: first what its commands have left behind is
-    /// ended, as far as it is known to be theirs, so that it writes nothing while the next attempt
-    /// does. Whether there is something to wait for, also for whose fault it is.
-    pub(crate) fn ask_to_end_left(&mut self, id: TaskId) -> bool {
-        let Some(attempt) = self.run.attempts().get(id) else { return false };
-        let is_last = self.run.stopping().is_stopping() || !self.run.scheduler().may_run_again(id);
-        let node = attempt.node();
+    /// An action has failed that may be tried again: ends what its commands have left behind, as far as it is known to
+    /// be theirs, so that it writes nothing while the next attempt does.
+    pub(crate) fn ask_to_end_left(&mut self, id: TaskId) {
+        let Some(node) = self.run.attempts().get(id).map(RunningAttempt::node) else { return };
         let details = self.run.details_mut(id);
-        let commands =
-            details.map(|details| std::mem::take(&mut details.begun)).unwrap_or_default();
-        if is_last || commands.is_empty() {
-            return self.hold_failure(id);
-        }
+        let begun = details.map(|details| std::mem::take(&mut details.begun));
+        let commands = begun.unwrap_or_default();
         let left = FileProbe::Left { id };
         self.ask(node, left, |probe| ToAgent::EndLeft { probe, commands });
-        self.tell(Input::Clearing { id });
-        true
     }
 
     /// There will be no next attempt: the node's answer, which may take long when that hangs, no longer matters.
@@ -235,13 +233,6 @@ impl Hub {
         let is_left =
             |probe: &FileProbe| matches!(probe, FileProbe::Left { id: left } if *left == id);
         self.file_probes.open.retain(|_, (_, probe)| !is_left(probe));
-    }
-
-    /// Nothing is left of a failed attempt.
-    fn on_left_ended(&mut self, id: TaskId) {
-        if !self.hold_failure(id) {
-            self.pass_on(id);
-        }
     }
 
     /// Takes the answer of an agent.
@@ -304,7 +295,7 @@ impl Hub {
             }
             FromAgent::LeftEnded { probe, .. } => {
                 if let Some((_, FileProbe::Left { id })) = self.file_probes.open.remove(&probe) {
-                    self.on_left_ended(id);
+                    self.tell(Input::LeftEnded { id });
                 }
             }
             FromAgent::Ready { .. }
@@ -397,9 +388,11 @@ impl Hub {
                 FileProbe::Target { id, .. } if lost.is_some() => {
                     self.note_lost_target(id, "its node was lost before its target was known");
                 }
-                // Whatever is left there goes with the node, or with the run.
-                FileProbe::Left { id } => self.on_left_ended(id),
+                // Whatever is left there goes with the run.
+                FileProbe::Left { id } if lost.is_none() => self.tell(Input::LeftEnded { id }),
+                // The attempts go with the node.
                 FileProbe::Target { .. }
+                | FileProbe::Left { .. }
                 | FileProbe::Time { .. }
                 | FileProbe::Visibility { .. }
                 | FileProbe::Life

@@ -229,6 +229,9 @@ impl Hub {
             Effect::StartHeld { id, start } => self.note_claim(id, start.node),
             // `InvocationEnded` is reported when it comes.
             Effect::EndHeld { .. } | Effect::LookaheadSet { .. } => {}
+            Effect::Look { id } => self.ask_about_target(id),
+            Effect::EndLeft { id } => self.ask_to_end_left(id),
+            Effect::Finish { id, outcome } => self.finish_attempt(id, outcome),
             Effect::FailureLost { id } => {
                 self.on_unwound(id);
             }

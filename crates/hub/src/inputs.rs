@@ -29,7 +29,8 @@ impl Hub {
     /// Finds out whether places can be known in this run.
     pub(crate) fn open_catalogue(&mut self) {
         self.inputs.several = self.agents.len() > 1 || self.settings.cluster.is_some();
-        self.inputs.own_is_spare = !self.run.nodes().is_up(LOCAL_NODE);
+        let is_spare = !self.run.nodes().is_up(LOCAL_NODE);
+        self.inputs.places.set_spare(is_spare.then_some(LOCAL_NODE));
         if !self.inputs.several || !self.settings.config.locality || self.staging.is_some() {
             return;
         }
@@ -96,7 +97,7 @@ impl Hub {
         match located {
             Located::Hosts { id, hosts } => {
                 let id = TaskId(id);
-                if !self.inputs.made.contains_key(&id) {
+                if !self.inputs.places.is_made(id) {
                     self.take_located(id, hosts.as_deref());
                 }
                 let catalogue = self.inputs.catalogue.as_mut().expect("it has answered");

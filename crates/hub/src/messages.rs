@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use rakuda_agent::clock;
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::{
-    ActionOutcome as CoreOutcome, Event, Held, Input, InvocationId, Output, Places, RuleId, TaskId,
-    TaskKind, Timestamp, total_ns,
+    ActionEnding, ActionOutcome as CoreOutcome, Event, Held, Input, InvocationId, Output, Places,
+    RuleId, TaskId, TaskKind, Timestamp, total_ns,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentEvent, AgentRequest, CommandId, OutputDescriptor};
@@ -405,26 +405,34 @@ impl Hub {
         }
         let in_journal = |ns| clock::journal_clock().at(ns);
         let code = code.map(|(from_ns, to_ns)| (in_journal(from_ns), in_journal(to_ns)));
-        self.tell(Input::ActionEnded { id, code });
-        if let Some(details) = self.run.details_mut(id) {
-            details.message = message.to_vec();
-        }
-        let is_held = match outcome {
-            ActionOutcome::Ok => self.ask_about_target(id),
-            ActionOutcome::Failed => self.ask_to_end_left(id),
-            ActionOutcome::Exit => false,
+        let look = (outcome == ActionOutcome::Ok).then(|| self.target_look(id)).flatten();
+        let Some(details) = self.run.details_mut(id) else { return };
+        details.message = message.to_vec();
+        let ending = match outcome {
+            ActionOutcome::Ok => ActionEnding::Succeeded { looks: look.is_some() },
+            ActionOutcome::Failed => ActionEnding::Failed { started: !details.begun.is_empty() },
+            ActionOutcome::Exit => ActionEnding::Exited,
         };
+        details.look = look;
         self.release_inputs(id, node);
-        if is_held {
-            return;
-        }
+        self.tell(Input::ActionEnded { id, ending, code });
+    }
+
+    /// An attempt has ended, and no node is to be asked about it: the machine of the hub need not be.
+    pub(crate) fn finish_attempt(&mut self, id: TaskId, outcome: CoreOutcome) {
         let Some(attempt) = self.run.take(id) else { return };
-        // The machine of the hub has no need to ask.
+        let outcome = match outcome {
+            CoreOutcome::Succeeded => ActionOutcome::Ok,
+            CoreOutcome::Exited => ActionOutcome::Exit,
+            CoreOutcome::Failed | CoreOutcome::GivenBack | CoreOutcome::NotBegun => {
+                ActionOutcome::Failed
+            }
+        };
         let looks =
             outcome == ActionOutcome::Ok && self.names.is_path(id) && !self.settings.config.dry_run;
         let target = || self.record.project().find(&attempt.details.target);
         let seen = if looks { identity_of(&target()) } else { None };
-        self.finish_action(id, &attempt, outcome, message, seen);
+        self.finish_action(id, &attempt, outcome, &attempt.details.message, seen);
     }
 
     /// An action has ended, and what its target is then is known: `seen`, where it ended well.

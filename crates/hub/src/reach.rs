@@ -11,11 +11,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_core::{
-    AttemptState, Effect, Event, FilePlaces as _, HostId, Input, Reach, ReachEffect, ReachInput,
+    ActionOutcome, Event, FilePlaces as _, HostId, Input, Reach, ReachEffect, ReachInput,
     ReachWarning, TaskId,
 };
 use rakuda_locate::Reached;
-use rakuda_proto::front::ActionOutcome;
 
 use crate::hub::Hub;
 use state::RoundAnswer;
@@ -30,7 +29,7 @@ impl Hub {
             ReachEffect::Ask { round, files } => self.ask_who_hands_out(round, &files),
             ReachEffect::PassOn { id } => {
                 self.forget_left(id);
-                self.pass_on(id);
+                self.finish_attempt(id, ActionOutcome::Failed);
             }
             ReachEffect::HandedOut { id, hosts } => {
                 let hosts: Vec<Vec<u8>> =
@@ -43,10 +42,9 @@ impl Hub {
             }
             ReachEffect::Event(event) => self.event(event),
             ReachEffect::Warn(warning) => self.warn_of_reach(&warning),
-            // Done by the run, `make_room_for` and `tell`.
-            ReachEffect::Attribute { .. }
-            | ReachEffect::FreeName { .. }
-            | ReachEffect::Continue => {}
+            ReachEffect::FreeName { id } => self.reach.to_free = Some(id),
+            // Done by the run and by `tell`.
+            ReachEffect::Attribute { .. } | ReachEffect::Continue => {}
         }
     }
 
@@ -145,20 +143,6 @@ impl Hub {
         }
     }
 
-    /// An action failed. Whether rounds come first that find out what it failed over.
-    pub(crate) fn hold_failure(&mut self, id: TaskId) -> bool {
-        self.tell(Input::ActionFailed { id });
-        let attempt = self.run.attempts().get(id);
-        attempt.is_some_and(|attempt| *attempt.state() == AttemptState::Attributing)
-    }
-
-    /// The end of a failed attempt.
-    pub(crate) fn pass_on(&mut self, id: TaskId) {
-        let Some(attempt) = self.run.take(id) else { return };
-        let outcome = ActionOutcome::Failed;
-        self.finish_action(id, &attempt, outcome, &attempt.details.message, None);
-    }
-
     /// The catalogue says that no host that is up holds a file. Whether that is news to the core.
     pub(crate) fn on_held_by_none(&mut self, id: TaskId) -> bool {
         let before = self.run.reach().is_lost(id);
@@ -174,15 +158,11 @@ impl Hub {
 
     /// A task begins: whether its file is out of reach, and its name has been made free for the new one.
     pub(crate) fn make_room_for(&mut self, id: TaskId, target: &std::path::Path) -> bool {
-        let began = Input::Reach(ReachInput::MakingBegan { id });
-        let mut effects = Vec::new();
-        self.run.handle(self.now, began, &self.inputs, &mut effects);
+        self.tell(Input::Reach(ReachInput::MakingBegan { id }));
         if self.reach.has_servers() {
             self.inputs.forget(id);
         }
-        let frees =
-            |effect: &Effect<_>| matches!(effect, Effect::Reach(ReachEffect::FreeName { .. }));
-        if !effects.iter().any(frees) {
+        if self.reach.to_free.take() != Some(id) {
             return false;
         }
         rakuda_agent::operations::count(target, 1);

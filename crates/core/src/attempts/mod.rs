@@ -321,9 +321,10 @@ impl<D, C> Attempts<D, C> {
             | (State::Acting, State::Inspecting | State::StagingOut | State::Clearing)
             | (State::Acting | State::Clearing, State::Attributing)
             | (State::Inspecting, State::StagingOut)
-            | (State::Acting | State::Aborting | State::Attributing, State::Unwinding { .. }) => {
-                true
-            }
+            | (
+                State::Acting | State::Aborting | State::Clearing | State::Attributing,
+                State::Unwinding { .. },
+            ) => true,
             (from, to) => from == to,
         };
         debug_assert!(is_way, "{id:?} cannot go from {:?} to {to:?}", attempt.state);

@@ -13,6 +13,7 @@
 
 mod behind;
 mod failures;
+mod places;
 #[cfg(test)]
 mod tests;
 mod unresponsive;
@@ -23,6 +24,7 @@ use alloc::vec::Vec;
 use core::mem;
 
 pub use behind::files_behind;
+pub use places::KnownPlaces;
 pub use view::{FilePlaces, ReachView};
 
 use crate::event::Event;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::attempts::{AttemptEffect, Held, NextAttempt};
-use crate::event::{Event, Output};
+use crate::event::{ActionOutcome, Event, Output};
 use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput};
 use crate::reach::{ReachEffect, ReachInput};
@@ -140,37 +140,23 @@ pub enum Input<'a, C> {
         /// The attempt.
         attempt: u32,
     },
-    /// The action of an attempt has ended: it gives up its cores. What follows is one of the next
-    /// five, or [`Run::take`](super::Run::take).
+    /// The action of an attempt has ended: it gives up its cores. [`Effect::Look`], [`Effect::EndLeft`] or
+    /// [`Effect::Finish`] follows, or [`ReachEffect::PassOn`] later.
     ActionEnded {
         /// The task.
         id: TaskId,
+        /// How.
+        ending: ActionEnding,
         /// When its code ran, if it never wanted a lease.
         code: Option<Held>,
     },
-    /// The node of an attempt looks at its target.
-    Inspecting {
-        /// The task.
-        id: TaskId,
-    },
-    /// The target of an attempt is being staged out.
+    /// The target of an attempt is being staged out, after its node has looked at it.
     StagingOut {
         /// The task.
         id: TaskId,
     },
-    /// What the commands of a failed attempt have left behind is ended.
-    Clearing {
-        /// The task.
-        id: TaskId,
-    },
-    /// The shell finds out the cause of an attempt's failure.
-    Attributing {
-        /// The task.
-        id: TaskId,
-    },
-    /// An action has failed, and nothing of it is left. Where that may be due to a file server, its
-    /// attempt is `Attributing` from now on, and `PassOn` follows.
-    ActionFailed {
+    /// The answer to [`Effect::EndLeft`]: nothing that the commands of a failed attempt have left behind runs any more.
+    LeftEnded {
         /// The task.
         id: TaskId,
     },
@@ -198,6 +184,23 @@ pub enum Input<'a, C> {
         /// By the shell's numbers.
         commands: &'a [u32],
     },
+}
+
+/// How an action has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionEnding {
+    /// Well.
+    Succeeded {
+        /// A node is asked what its target is now.
+        looks: bool,
+    },
+    /// Not well.
+    Failed {
+        /// It has started commands, which may have left processes behind.
+        started: bool,
+    },
+    /// It ends the whole run.
+    Exited,
 }
 
 /// What the shell is to do.
@@ -236,6 +239,25 @@ pub enum Effect<C> {
         failed: Vec<TaskId>,
         /// Tasks that were not run because of that.
         abandoned: Vec<TaskId>,
+    },
+    /// Have the node of an attempt look at its target. The shell then stages it out ([`Input::StagingOut`]), or takes the
+    /// attempt.
+    Look {
+        /// The task.
+        id: TaskId,
+    },
+    /// End what the commands of a failed attempt have left behind, before the next attempt begins; answer
+    /// [`Input::LeftEnded`].
+    EndLeft {
+        /// The task.
+        id: TaskId,
+    },
+    /// All is known of an attempt: the shell takes it, notes its end, and hands in [`Event::ActionEnded`].
+    Finish {
+        /// The task.
+        id: TaskId,
+        /// How its action has ended.
+        outcome: ActionOutcome,
     },
     /// An attempt that had failed went with its node: the front has ended its action long ago.
     /// Answer with [`Run::take_unwound`](super::Run::take_unwound).

@@ -15,9 +15,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
 
-pub use input::{Effect, Input};
+pub use input::{ActionEnding, Effect, Input};
 
-use crate::attempts::{Aborting, Attempt, AttemptEffect, Attempts, NextAttempt, State};
+use crate::attempts::{
+    Aborting, Attempt, AttemptEffect, Attempts, Held, NextAttempt, Refusal, State,
+};
 use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output};
 use crate::ids::{NodeId, TaskId};
@@ -135,6 +137,10 @@ impl<D, C> Run<D, C> {
             Input::LeaseWanted { id } => {
                 self.tell_attempts(out, |attempts, out| attempts.want_lease(id, out));
             }
+            Input::CommandWanted { id, command } if self.stopping.is_stopping() => {
+                let why = Refusal::Aborted;
+                out.push(Effect::Attempt(AttemptEffect::Refuse { id, command, why }));
+            }
             Input::CommandWanted { id, command } => {
                 let mut left = None;
                 self.tell_attempts(out, |attempts, out| {
@@ -175,18 +181,11 @@ impl<D, C> Run<D, C> {
             Input::InputsRefused { id, attempt } => {
                 self.tell_attempts(out, |attempts, out| attempts.inputs_refused(id, attempt, out));
             }
-            Input::ActionEnded { id, code } => self.attempts.end_action(id, code, now),
-            Input::Inspecting { id } => self.attempts.inspect(id),
-            Input::StagingOut { id } => self.attempts.stage_out(id),
-            Input::Clearing { id } => self.attempts.clear(id),
-            Input::Attributing { id } => self.attempts.attribute(id),
-            Input::ActionFailed { id } => {
-                let Some(attempt) = self.attempts.get(id) else { return };
-                let (node, began) = (attempt.node(), attempt.began().time);
-                let told_to_end = attempt.is_aborted();
-                let failed = ReachInput::ActionFailed { id, node, began, told_to_end };
-                self.tell_reach(now, failed, places, out);
+            Input::ActionEnded { id, ending, code } => {
+                self.on_action_ended(now, id, ending, code, places, out);
             }
+            Input::StagingOut { id } => self.attempts.stage_out(id),
+            Input::LeftEnded { id } => self.on_left_ended(now, id, places, out),
             Input::Abort { id } => self.abort(now, id, places, out),
             Input::TaskGivenUp { id } => {
                 for early in self.begun_early_with(id) {
@@ -301,6 +300,72 @@ impl<D, C> Run<D, C> {
         }
     }
 
+    /// An action has ended: decides what must be known before its attempt has ended, too.
+    fn on_action_ended<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        id: TaskId,
+        ending: ActionEnding,
+        code: Option<Held>,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        if self.attempts.acting(id).is_none() {
+            return;
+        }
+        self.attempts.end_action(id, code, now);
+        out.push(match ending {
+            ActionEnding::Succeeded { looks: true } => {
+                self.attempts.inspect(id);
+                Effect::Look { id }
+            }
+            ActionEnding::Succeeded { looks: false } => {
+                Effect::Finish { id, outcome: ActionOutcome::Succeeded }
+            }
+            ActionEnding::Failed { started: true }
+                if !self.stopping.is_stopping() && self.scheduler.may_run_again(id) =>
+            {
+                self.attempts.clear(id);
+                Effect::EndLeft { id }
+            }
+            ActionEnding::Failed { .. } => return self.on_action_failed(now, id, places, out),
+            ActionEnding::Exited => Effect::Finish { id, outcome: ActionOutcome::Exited },
+        });
+    }
+
+    fn on_left_ended<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        id: TaskId,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        let is_clearing = |one: &Attempt<D, C>| *one.state() == State::Clearing;
+        if self.attempts.get(id).is_some_and(is_clearing) {
+            self.on_action_failed(now, id, places, out);
+        }
+    }
+
+    /// An action has failed, and nothing of it is left. Where that may be due to a file server, its attempt waits, and
+    /// `PassOn` follows.
+    fn on_action_failed<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        id: TaskId,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        let Some(attempt) = self.attempts.get(id) else { return };
+        let (node, began) = (attempt.node(), attempt.began().time);
+        let told_to_end = attempt.is_aborted();
+        let failed = ReachInput::ActionFailed { id, node, began, told_to_end };
+        self.tell_reach(now, failed, places, out);
+        let waits = |one: &Attempt<D, C>| *one.state() == State::Attributing;
+        if !self.attempts.get(id).is_some_and(waits) {
+            out.push(Effect::Finish { id, outcome: ActionOutcome::Failed });
+        }
+    }
+
     /// Loses a node. Its actions are unwound before the scheduler knows, so that what it wants of their tasks next
     /// waits for their ends.
     fn lose_node<P: FilePlaces>(
@@ -313,7 +378,7 @@ impl<D, C> Run<D, C> {
         // The front has seen the ends of these; for the scheduler they went with the node.
         self.reach.take_failures_on(id);
         let is_failed = |(_, attempt): &(TaskId, &Attempt<D, C>)| {
-            attempt.node() == id && *attempt.state() == State::Attributing
+            attempt.node() == id && matches!(attempt.state(), State::Clearing | State::Attributing)
         };
         let failed: Vec<TaskId> = self.attempts.all().filter(is_failed).map(|(id, _)| id).collect();
         self.tell_attempts(out, |attempts, out| {
@@ -470,12 +535,6 @@ impl<D, C> Run<D, C> {
             out.extend(self.endings.drain(..).map(Effect::Output));
         }
         Some(attempt)
-    }
-
-    /// Marks the attempts among `of` that were begun early and have had no core yet as not begun. The shell must abort
-    /// each of them.
-    pub fn give_back_early(&mut self, of: impl Fn(TaskId) -> bool) -> Vec<TaskId> {
-        self.attempts.give_back_early(of)
     }
 
     /// Takes all attempts when the run is over, with the time that they have held their cores.

@@ -1,9 +1,11 @@
 //! What follows from what between the parts.
 
+use alloc::borrow::ToOwned as _;
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Effect, Input, Run};
+use super::{ActionEnding, Effect, Input, Run};
 use crate::attempts::{AttemptEffect, NextAttempt, Refusal, State};
 use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output, TaskKind};
@@ -17,6 +19,8 @@ use crate::time::{Now, Time};
 
 const FIRST: TaskId = TaskId(0);
 const SECOND: TaskId = TaskId(1);
+/// It has started no command.
+const FAILED: ActionEnding = ActionEnding::Failed { started: false };
 const STOPS: StopSettings = StopSettings { grace_ns: 100, first: Signal::Interrupt };
 
 struct NoFiles;
@@ -180,7 +184,7 @@ fn an_invocation_ends_when_all_on_lost_nodes_is_unwound() {
     let begun = shell.begin_all(&effects);
     let [(lost, there), (failed, other)] = &begun[..] else { panic!("{effects:?}") };
     // The invocation starts nothing more, so what is lost is not begun again.
-    shell.tell(Input::ActionEnded { id: *failed, code: None });
+    shell.tell(Input::ActionEnded { id: *failed, ending: FAILED, code: None });
     shell.run.take(*failed);
     let (attempt, outcome) = (other.number, ActionOutcome::Failed);
     let effects = shell.tell(Input::Event(Event::ActionEnded {
@@ -213,11 +217,64 @@ fn an_attempt_that_waits_for_the_last_one_can_be_aborted() {
 }
 
 #[test]
+fn what_follows_the_end_of_an_action_goes_by_how_it_ended() {
+    let config = Config { retry: 1, ..Config::default() };
+    let left = ActionEnding::Failed { started: true };
+    let after = |ending, stops| {
+        let mut shell = Shell::new(config.clone(), 1, 1);
+        shell.begin_first();
+        if stops {
+            shell.tell(Input::Stop { how: StopHow::Gently, by_user: true, commands: &[] });
+        }
+        let effects = shell.tell(Input::ActionEnded { id: FIRST, ending, code: None });
+        let state = shell.run.attempts().get(FIRST).map(|attempt| attempt.state().clone());
+        (format!("{effects:?}"), state.expect("it was not taken"))
+    };
+    let finish = |outcome| format!("[Finish {{ id: TaskId(0), outcome: {outcome} }}]");
+    let succeeded = |looks| ActionEnding::Succeeded { looks };
+    let look = "[Look { id: TaskId(0) }]".to_owned();
+    assert_eq!(after(succeeded(true), false), (look, State::Inspecting));
+    assert_eq!(after(succeeded(false), false), (finish("Succeeded"), State::Acting));
+    assert_eq!(after(ActionEnding::Exited, false), (finish("Exited"), State::Acting));
+    assert_eq!(after(FAILED, false), (finish("Failed"), State::Acting));
+    let end = "[EndLeft { id: TaskId(0) }]".to_owned();
+    assert_eq!(after(left, false), (end, State::Clearing));
+    assert_eq!(after(left, true), (finish("Failed"), State::Acting), "no attempt follows");
+}
+
+#[test]
+fn a_failed_attempt_ends_when_nothing_of_it_is_left() {
+    let mut shell = Shell::new(Config { retry: 1, ..Config::default() }, 1, 1);
+    shell.begin_first();
+    assert!(shell.tell(Input::LeftEnded { id: FIRST }).is_empty(), "nobody has asked");
+    let ending = ActionEnding::Failed { started: true };
+    shell.tell(Input::ActionEnded { id: FIRST, ending, code: None });
+    assert!(shell.tell(Input::ActionEnded { id: FIRST, ending, code: None }).is_empty());
+    let effects = shell.tell(Input::LeftEnded { id: FIRST });
+    let outcome = ActionOutcome::Failed;
+    assert!(
+        matches!(effects[..], [Effect::Finish { id: FIRST, outcome: ended }] if ended == outcome)
+    );
+}
+
+#[test]
+fn no_command_starts_when_the_run_ends() {
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    shell.begin_first();
+    shell.tell(Input::Stop { how: StopHow::Gently, by_user: true, commands: &[] });
+    let effects = shell.tell(Input::CommandWanted { id: FIRST, command: 7 });
+    let [Effect::Attempt(AttemptEffect::Refuse { command: 7, why, .. })] = effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(why, Refusal::Aborted);
+}
+
+#[test]
 fn a_failure_that_is_looked_into_goes_with_its_node() {
     let mut shell = Shell::new(Config::default(), 1, 2);
     let first = shell.begin_first();
-    shell.tell(Input::ActionEnded { id: FIRST, code: None });
-    shell.tell(Input::Attributing { id: FIRST });
+    shell.run.attempts.end_action(FIRST, None, shell.now());
+    shell.run.attempts.attribute(FIRST);
     let effects = shell.tell(Input::NodeLost { id: first.node });
     let lost = |effect: &Effect<u32>| matches!(effect, Effect::FailureLost { .. });
     assert!(effects.iter().any(lost), "{effects:?}");
@@ -228,11 +285,26 @@ fn a_failure_that_is_looked_into_goes_with_its_node() {
 }
 
 #[test]
+fn a_failure_whose_leftovers_are_ended_goes_with_its_node() {
+    let mut shell = Shell::new(Config { retry: 1, ..Config::default() }, 1, 2);
+    let first = shell.begin_first();
+    let ending = ActionEnding::Failed { started: true };
+    shell.tell(Input::ActionEnded { id: FIRST, ending, code: None });
+    let effects = shell.tell(Input::NodeLost { id: first.node });
+    let lost = |effect: &Effect<u32>| matches!(effect, Effect::FailureLost { id: FIRST });
+    assert!(effects.iter().any(lost), "{effects:?}");
+    assert!(shell.tell(Input::LeftEnded { id: FIRST }).is_empty(), "it is too late");
+    let mut effects = Vec::new();
+    assert!(shell.run.take_unwound(FIRST, &mut effects).is_some());
+    assert_eq!(starts(&effects).len(), 1);
+}
+
+#[test]
 fn a_failure_that_is_looked_into_is_passed_on_when_the_action_is_to_end() {
     let mut shell = Shell::new(Config::default(), 1, 1);
     shell.begin_first();
-    shell.tell(Input::ActionEnded { id: FIRST, code: None });
-    shell.tell(Input::Attributing { id: FIRST });
+    shell.run.attempts.end_action(FIRST, None, shell.now());
+    shell.run.attempts.attribute(FIRST);
     let effects = shell.tell(Input::Abort { id: FIRST });
     assert!(
         matches!(effects[..], [Effect::Reach(ReachEffect::PassOn { id: FIRST })]),
@@ -291,7 +363,7 @@ fn a_retry_that_is_delayed_is_wanted_when_its_time_has_come() {
     }));
     let first = shell.begin_first();
     assert_eq!(shell.run.due_ns(), None);
-    shell.tell(Input::ActionEnded { id, code: None });
+    shell.tell(Input::ActionEnded { id, ending: FAILED, code: None });
     shell.run.take(id);
     let (attempt, outcome) = (first.number, ActionOutcome::Failed);
     let ended = Event::ActionEnded { id, attempt, outcome, run_ns: None };

@@ -9,6 +9,7 @@ use rakuda_proto::front::{CommandOptions, Program};
 use rakuda_proto::journal::{CommandEnvironment, FileIdentity, InputBytes};
 
 use crate::failures::tail::Tail;
+use crate::file_probes::state::TargetLook;
 use crate::record::Source;
 
 /// An attempt that has not ended.
@@ -36,6 +37,8 @@ pub(crate) struct AttemptDetails {
     pub secondary: Vec<(Text, u64)>,
     /// What its action said when it ended.
     pub message: Vec<u8>,
+    /// What its node is to be asked about its target.
+    pub look: Option<TargetLook>,
     /// Why its inputs cannot be had.
     pub unseen: Option<Text>,
     /// How its node was lost.

@@ -33,6 +33,18 @@ pub(super) enum FileProbe {
     PageCache,
 }
 
+/// What a node is to be asked when an action has ended well.
+#[derive(Debug)]
+pub(crate) struct TargetLook {
+    pub(super) node: NodeId,
+    /// The target, as it is called there.
+    pub(super) path: Text,
+    /// What is looked for beside it.
+    pub(super) searches: Vec<Search>,
+    /// When the attempt's first command began, by that node's clock; `None` if none ran there.
+    pub(super) since_ns: Option<i64>,
+}
+
 /// Probes that have no answer yet.
 #[derive(Debug)]
 pub(crate) struct FileProbes {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rakuda_core::HostId;
+use rakuda_core::{HostId, TaskId};
 use rakuda_locate::{GfarmMount, Reached, gfarm_mount};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -19,6 +19,8 @@ pub(crate) struct Reachability {
     pub(super) hosts: HostNames,
     /// Why the last round has no answers.
     pub(super) reason: String,
+    /// A task whose file is out of reach is about to begin: the name is to be free for the new one.
+    pub(super) to_free: Option<TaskId>,
 }
 
 /// What the catalogue calls hosts, by number.
@@ -53,7 +55,14 @@ impl HostNames {
 impl Reachability {
     pub fn new(mount: Option<GfarmMount>) -> Self {
         let (sender, answers) = unbounded_channel();
-        Self { mount, sender, answers, hosts: HostNames::default(), reason: String::new() }
+        Self {
+            mount,
+            sender,
+            answers,
+            hosts: HostNames::default(),
+            reason: String::new(),
+            to_free: None,
+        }
     }
 
     /// Whether files are handed out by servers of their own.

@@ -6,8 +6,8 @@
 pub(crate) mod state;
 
 use rakuda_core::{
-    ActionOutcome, Attempt, AttemptEffect, AttemptState, Event, Input, InvocationId, NextAttempt,
-    NodeId, Refusal, TaskId, Time,
+    ActionEnding, ActionOutcome, Attempt, AttemptEffect, AttemptState, Event, Input, InvocationId,
+    NextAttempt, NodeId, Refusal, TaskId, Time,
 };
 
 use super::chaos::Chaos;
@@ -76,12 +76,10 @@ impl Chaos {
             }
             FromFront::Want { attempt, command, is_last } => {
                 assert_eq!(number, Some(attempt), "the next attempt of {task} began too soon");
-                if self.is_stopping() {
-                    self.count("commands refused: the run ends");
-                    return self.say_to_front(task, ToFront::CommandEnded { command, well: false });
-                }
                 self.hub.attempts.wanted.insert(command, (task, is_last));
-                self.stand_in_line(id);
+                if !self.is_stopping() {
+                    self.stand_in_line(id);
+                }
                 self.tell(Input::CommandWanted { id, command });
             }
             FromFront::Invoke { attempt, called } => {
@@ -154,40 +152,25 @@ impl Chaos {
         if self.on_unwound(id) {
             return;
         }
-        self.tell(Input::ActionEnded { id, code: None });
         self.shadow(id).in_line = None;
         let attempt = self.hub.run.attempts().get(id).expect("its action has just ended");
-        let (node, number) = (attempt.node(), attempt.number());
-        if outcome == ActionOutcome::Succeeded {
-            if self.scenario.inspects {
-                self.tell(Input::Inspecting { id });
-            }
-            if self.scenario.stages() {
-                let session = self.session_of(node.0);
-                let look = Order::Look { task: id.0, attempt: number };
-                self.send_order(node.0, session, look);
-            } else if self.scenario.inspects {
-                self.later(id.0, Later::Inspected);
-            } else {
-                self.finish_attempt(id.0, outcome);
-            }
-        } else if self.scenario.inspects {
-            self.tell(Input::Clearing { id });
-            self.later(id.0, Later::Cleared);
-        }
-        self.release_inputs(id, node);
-        if outcome != ActionOutcome::Succeeded && !self.scenario.inspects {
-            self.look_into(id);
-        }
+        self.release_inputs(id, attempt.node());
+        let ending = match outcome {
+            ActionOutcome::Succeeded => ActionEnding::Succeeded { looks: self.scenario.inspects },
+            _ => ActionEnding::Failed { started: self.scenario.inspects },
+        };
+        self.tell(Input::ActionEnded { id, ending, code: None });
     }
 
-    /// An action has failed: finds out whose fault that is.
-    pub(crate) fn look_into(&mut self, id: TaskId) {
-        self.tell(Input::ActionFailed { id });
-        let attempt = self.hub.run.attempts().get(id);
-        if attempt.is_some_and(|one| *one.state() != AttemptState::Attributing) {
-            self.finish_attempt(id.0, ActionOutcome::Failed);
+    /// A node is to look at the target of an attempt.
+    pub(crate) fn look_at_target(&mut self, id: TaskId) {
+        if !self.scenario.stages() {
+            return self.later(id.0, Later::Inspected);
         }
+        let attempt = self.hub.run.attempts().get(id).expect("its action has just ended");
+        let (node, attempt) = (attempt.node().0, attempt.number());
+        let session = self.session_of(node);
+        self.send_order(node, session, Order::Look { task: id.0, attempt });
     }
 
     /// The front has ended an action whose node was gone; the next attempt begins, if there is one.
@@ -224,7 +207,7 @@ impl Chaos {
             }
             Later::Cleared => {
                 if current.is_some_and(|one| *one.state() == AttemptState::Clearing) {
-                    self.look_into(id);
+                    self.tell(Input::LeftEnded { id });
                 }
             }
         }
@@ -256,6 +239,7 @@ impl Chaos {
             }
             AttemptEffect::Refuse { id, command, why } => {
                 self.count(match why {
+                    Refusal::Aborted if self.is_stopping() => "commands refused: the run ends",
                     Refusal::Aborted => "commands refused: aborted",
                     Refusal::Inputs => "commands refused: no inputs",
                     Refusal::NodeLost => "commands refused: node lost",

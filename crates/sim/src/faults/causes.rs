@@ -3,7 +3,7 @@
 
 pub(crate) mod state;
 
-use rakuda_core::{HostId, NodeId, Places, ReachInput, TaskId};
+use rakuda_core::{FilePlaces as _, HostId, NodeId, Places, ReachInput, TaskId};
 
 use super::chaos::Chaos;
 use crate::units::SECOND_NS;
@@ -106,14 +106,14 @@ impl Chaos {
     /// Whether a file is asked about, for a host that is a node, when anything fails.
     fn is_sampled(&self, host: u32) -> bool {
         let only = Places::One(NodeId(host));
-        let places = self.hub.reach.places.all();
-        let mut sole = places.filter(|(id, places)| {
-            **places == only
+        let places = &self.hub.reach.places;
+        let mut sole = places.known().filter(|id| {
+            places.places_of(*id) == only
                 && self.hub.made.contains_key(&id.0)
-                && !self.hub.run.reach().is_lost(**id)
+                && !self.hub.run.reach().is_lost(*id)
         });
         // It is another host's in truth where the maker's disk was full.
-        sole.next().is_some_and(|(id, _)| {
+        sole.next().is_some_and(|id| {
             self.gfarm.listed_hosts(id.0).is_some_and(|hosts| hosts.contains(&host))
         })
     }
@@ -138,7 +138,8 @@ impl Chaos {
     pub(crate) fn check_target_in_gfarm(&mut self, task: u32) {
         if let Some((host, wiped_ns)) = self.gfarm.wiped(task) {
             let is_fresh = self.now < wiped_ns + NOTICED_NS || wiped_ns < self.hub.reach.started_ns;
-            let is_known = self.hub.reach.places.is_only_on(TaskId(task), NodeId(host));
+            let is_known =
+                self.hub.reach.places.places_of(TaskId(task)) == Places::One(NodeId(host));
             let is_dumb = self.hub.reach.unanswered_ns.is_some_and(|ns| ns >= wiped_ns);
             let came_ns = self.hub.reach.came_ns.get(&host);
             let is_unseen = came_ns.is_none_or(|came_ns| wiped_ns < *came_ns);

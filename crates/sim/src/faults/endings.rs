@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use rakuda_core::{AttemptState, Input, NodeId, TaskId};
+use rakuda_core::{Attempt, AttemptState, Input, NodeId, TaskId};
 
-use super::attempts::state::Running;
+use super::attempts::state::{Running, Shadow};
 use super::chaos::Chaos;
 use super::front::state::ToFront;
 
@@ -40,12 +40,9 @@ impl Chaos {
         if !self.hub.is_up() {
             return;
         }
-        let early = self.hub.run.give_back_early(|_| true);
-        for id in early {
-            let attempt = self.hub.run.attempts().get(id).expect("it acts");
-            assert!(!attempt.details.had_lease, "{id:?} has had a core");
-            self.count("actions given back");
-            self.abort_attempt(id);
+        let first = self.hub.run.attempts().all_acting().next().map(|(id, _)| id);
+        if let Some(id) = first {
+            self.give_up(id);
         }
         let may_fail = |(id, _): &(TaskId, _)| self.troubles[id.0 as usize] > 0;
         let is_held =
@@ -71,13 +68,25 @@ impl Chaos {
         }
     }
 
+    /// A task has failed for good: what its invocation began early, and has had no core, is given back.
+    pub(crate) fn give_up(&mut self, id: TaskId) {
+        self.tell(Input::TaskGivenUp { id });
+        let is_new = |one: &Attempt<Shadow, u32>| one.is_given_back() && !one.details.aborted;
+        let all = self.hub.run.attempts().all().filter(|(_, one)| is_new(one));
+        let given_back: Vec<TaskId> = all.map(|(id, _)| id).collect();
+        for id in given_back {
+            let shadow = self.shadow(id);
+            assert!(!shadow.had_lease, "{id:?} has had a core");
+            shadow.aborted = true;
+            self.count("actions given back");
+        }
+    }
+
     /// The node of attempts is gone. Those whose end was only to be looked at have ended.
     pub(crate) fn lose_attempts(&mut self, node: u32) {
         let there = NodeId(node);
         // Targets that are staged out are staging's.
-        let looked_at = |state: &AttemptState| {
-            matches!(state, AttemptState::Inspecting | AttemptState::Clearing)
-        };
+        let looked_at = |state: &AttemptState| *state == AttemptState::Inspecting;
         let attempts = self.hub.run.attempts().all();
         let ended = attempts.filter(|(_, one)| one.node() == there && looked_at(one.state()));
         let ended: Vec<TaskId> = ended.map(|(id, _)| id).collect();

@@ -12,7 +12,7 @@ use rakuda_core::{
     StopSettings, TaskId, TaskKind, Time, stager::StagerInput,
 };
 
-use super::attempts::state::{HubAttempts, Shadow};
+use super::attempts::state::{HubAttempts, Later, Shadow};
 use super::chaos::Chaos;
 use super::messages::{Ended, Happening, Order, Report};
 use super::reach::state::HubReach;
@@ -302,9 +302,11 @@ impl Chaos {
                 self.count("ends held until all is unwound");
                 self.on_invocation_over(&failed, &abandoned);
             }
+            Effect::Look { id } => self.look_at_target(id),
+            Effect::EndLeft { id } => self.later(id.0, Later::Cleared),
+            Effect::Finish { id, outcome } => self.finish_attempt(id.0, outcome),
             Effect::FailureLost { id } => {
-                let was_held = self.hub.reach.held.remove(&id);
-                assert!(was_held, "the failure of {} was not held", id.0);
+                self.hub.reach.held.remove(&id);
                 assert!(self.on_unwound(id), "the failure of {} went with no node", id.0);
             }
             Effect::StartUnowned { id, command } | Effect::DropUnowned { id, command } => {
@@ -339,6 +341,9 @@ impl Chaos {
             }
             Output::AttemptFailed { id, retried, .. } => {
                 self.note(format_args!("failed {} retried {retried}", id.0));
+                if !retried {
+                    self.give_up(id);
+                }
             }
             Output::RetryDelayed { id, .. } => {
                 self.note(format_args!("waits {}", id.0));

@@ -37,8 +37,7 @@ impl Chaos {
             }
             ReachEffect::PassOn { id } => self.pass_on(id),
             ReachEffect::HandedOut { id, hosts } => {
-                let places = self.places_on(&hosts);
-                self.hub.reach.places.0.insert(id, places);
+                self.set_found(id, &hosts);
             }
             ReachEffect::Back { files } => {
                 *self.counts.entry("files that are back").or_default() += files.len() as u64;
@@ -111,16 +110,11 @@ impl Chaos {
         self.finish_attempt(id.0, ActionOutcome::Failed);
     }
 
-    /// The nodes that some hosts are; the last host may be none.
-    fn places_on(&self, hosts: &[HostId]) -> Places {
+    /// The catalogue says which hosts hold a file; the last host may be no node. Returns the nodes that they are.
+    fn set_found(&mut self, id: TaskId, hosts: &[HostId]) -> Places {
         let nodes = self.scenario.cores.len() as u32;
-        let nodes: Vec<NodeId> =
-            hosts.iter().filter(|host| host.0 < nodes).map(|host| NodeId(host.0)).collect();
-        match nodes.as_slice() {
-            [] => Places::Unknown,
-            [one] => Places::One(*one),
-            many => Places::Many(many.into()),
-        }
+        let node_of = |host: &HostId| (host.0 < nodes).then_some(NodeId(host.0));
+        self.hub.reach.places.set_found(id, hosts, node_of)
     }
 
     /// A hub that begins asks the catalogue where a file is.
@@ -135,8 +129,7 @@ impl Chaos {
             return self.tell(Input::Reach(ReachInput::HeldByNone { id }));
         }
         let hosts: Vec<HostId> = hosts.into_iter().map(HostId).collect();
-        let places = self.places_on(&hosts);
-        self.hub.reach.places.0.insert(id, places.clone());
+        let places = self.set_found(id, &hosts);
         if places != Places::Unknown {
             self.event(Event::PlacesFound { id, places });
         }

@@ -2,36 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::{FilePlaces, NodeId, Places, TaskId};
-
-/// Where the hub takes files to be.
-#[derive(Debug, Default)]
-pub(crate) struct HubPlaces(pub(super) BTreeMap<TaskId, Places>);
-
-impl HubPlaces {
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&TaskId, &Places)> {
-        self.0.iter()
-    }
-
-    pub(crate) fn is_only_on(&self, id: TaskId, node: NodeId) -> bool {
-        self.0.get(&id) == Some(&Places::One(node))
-    }
-}
-
-impl FilePlaces for HubPlaces {
-    fn places_of(&self, id: TaskId) -> Places {
-        self.0.get(&id).cloned().unwrap_or_default()
-    }
-
-    fn known(&self) -> impl Iterator<Item = TaskId> {
-        self.0.keys().copied()
-    }
-}
+use rakuda_core::{HostId, KnownPlaces, NodeId, TaskId};
 
 /// The part, and what is held against it.
 #[derive(Debug)]
 pub(crate) struct HubReach {
-    pub(crate) places: HubPlaces,
+    /// Where the hub takes files to be.
+    pub(crate) places: KnownPlaces<HostId, ()>,
     /// The round under way, and when it, or the last one, began.
     pub(super) round: Option<u32>,
     pub(super) asked_ns: u64,
@@ -64,7 +41,7 @@ impl Default for HubReach {
 impl HubReach {
     pub(crate) fn new(started_ns: u64) -> Self {
         Self {
-            places: HubPlaces::default(),
+            places: KnownPlaces::default(),
             round: None,
             asked_ns: started_ns,
             warned: BTreeSet::new(),
@@ -81,10 +58,10 @@ impl HubReach {
 
     /// The file of a task that begins is at no place.
     pub(crate) fn forget(&mut self, id: TaskId) {
-        self.places.0.remove(&id);
+        self.places.forget(id);
     }
 
     pub(crate) fn set_made(&mut self, id: TaskId, node: NodeId) {
-        self.places.0.insert(id, Places::One(node));
+        self.places.set_made(id, node, ());
     }
 }
