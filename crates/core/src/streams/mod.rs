@@ -15,10 +15,11 @@
 //! - `said`: what is said of tasks before they run, and the traffic that follows
 //! - `placement`: which tasks go to which node, by what is said of them
 //! - `rates`: how fast lines are, from what their edges have seen
-//! - `route`: over which hosts copies go, and what a plan costs
+//! - `route`: over which hosts copies go, and what a plan costs; `cheapest`: which of them is taken
 //!
 //! It does not know tasks' names, pipes or processes, and reads no clock.
 
+mod cheapest;
 mod flow;
 mod graph;
 mod hop;
@@ -36,6 +37,7 @@ mod stall;
 mod tree;
 mod watch;
 
+pub use cheapest::{Cheapest, Known, Placed, RouteName};
 pub use flow::{
     Account, CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState,
     WINDOW_BYTES, WINDOW_BYTES_MIN,

@@ -1,10 +1,9 @@
-//! What routes cost, by what was measured, and which is chosen.
+//! Trees of streams, laid over nodes, and their routes for messages and the record. `rakuda_core::streams` chooses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::streams::{
-    BURST_PER_1000_S, Between, Distance, GroupId, Groups, LineCost, Load, MESSAGE_BYTES, PlaceEnd,
-    PlanCost, Route, Traffic, Tree, Ways, cost_over, improve, lines_of, slowest, tree_by_group,
+    Cheapest, Distance, Groups, Known, PlaceEnd, Placed, PlanCost, RouteName, Tree, Ways, slowest,
 };
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::front::StreamDefinition;
@@ -14,16 +13,6 @@ use rakuda_proto::streams::{
 
 use super::network::{Edge, Edges, new_key};
 use super::state::{Component, plan_of};
-
-/// Messages in 1,000 s, where the Rakefile says nothing of a stream.
-pub(super) const MESSAGES_PER_1000_S: u64 = 1_000_000;
-
-/// Lines as they usually are, where none was measured: 10 Gbit/s in a group, 1 Gbit/s and 5 ms a way between two.
-pub(super) const LAN: LineCost =
-    LineCost { message_ns: 5_000, kib_ns: 820, round_trip_ns: 100_000 };
-
-pub(super) const WAN: LineCost =
-    LineCost { message_ns: 5_000, kib_ns: 8_200, round_trip_ns: 10_000_000 };
 
 /// By node: how long a message takes there, ns, as it has reported.
 #[derive(Debug, Default)]
@@ -104,115 +93,38 @@ pub(super) fn line_kind(distance: Distance) -> LineKind {
     }
 }
 
-/// What is known of a stream and its lines.
-pub(super) struct Known<'known> {
-    pub round_trips: Option<&'known Between<u64>>,
-    /// Bytes a second that lines have been seen to carry.
-    pub rates: &'known Between<u64>,
-    /// What a message takes at each end of an edge.
-    pub message_ns: Option<u64>,
-    pub traffic: Traffic,
-}
-
-impl Known<'_> {
-    /// The load by what the Rakefile says, and the usual one where it says nothing.
-    fn load(&self) -> Load {
-        let traffic = &self.traffic;
-        let per_1000_s = match traffic.per_1000_s {
-            _ if traffic.is_burst => BURST_PER_1000_S,
-            said => said.unwrap_or(MESSAGES_PER_1000_S),
-        };
-        let bytes = traffic.message_bytes.unwrap_or(MESSAGE_BYTES);
-        let (lan, wan) = self.lines();
-        Load { bytes, per_1000_s, lan, wan }
-    }
-
-    /// Lines within groups and between them, as they usually are but for what was measured of messages.
-    fn lines(&self) -> (LineCost, LineCost) {
-        let of = |usual: LineCost| LineCost {
-            message_ns: self.message_ns.unwrap_or(usual.message_ns),
-            ..usual
-        };
-        (of(LAN), of(WAN))
-    }
-}
-
-/// What it costs to go some ways.
-pub(super) fn cost_of_ways(
-    groups: &Groups,
-    known: &Known<'_>,
-    ways: &Ways,
-    writers: &[(TaskId, NodeId)],
-    readers: &[(TaskId, NodeId)],
-) -> PlanCost {
-    let (lan, wan) = known.lines();
-    let lines = lines_of((&lan, &wan), known.round_trips, known.rates);
-    let tree = tree_by_group(groups, ways, writers, readers);
-    cost_over(groups, &tree.edges, &known.load(), &lines)
-}
-
-/// Maximum number of hosts of readers that are tried as the one that all goes over.
-pub(super) const ENDS_MAX: usize = 8;
-
 /// The tree of a stream over the route that is wished for, or the cheapest one, and why; with how it
 /// goes to each group.
 pub(super) fn route_of(
     groups: &Groups,
     wish: RouteWish,
     known: &Known<'_>,
-    writers: &[(TaskId, NodeId)],
-    readers: &[(TaskId, NodeId)],
+    writers: &[Placed],
+    readers: &[Placed],
 ) -> (Tree, StreamRoute, Ways) {
-    let end = readers.first().expect("a stream has readers").1;
-    let cost = |ways: &Ways| cost_of_ways(groups, known, ways, writers, readers);
-    let of = |kind: RouteKind, route: Route| {
-        let ways = Ways::of(route, groups);
-        (kind, cost(&ways), ways)
+    let wanted = match wish {
+        RouteWish::Auto => None,
+        RouteWish::Direct => Some(RouteName::Direct),
+        RouteWish::Relay => Some(RouteName::Relay),
+        RouteWish::Conventional => Some(RouteName::Conventional),
     };
-    let mut ends: Vec<NodeId> = readers.iter().map(|(_, node)| *node).collect();
-    ends.sort_unstable();
-    ends.dedup();
-    let over = |end| of(RouteKind::Conventional, Route::Conventional { end });
-    let conventional = ends.into_iter().take(ENDS_MAX).map(over);
-    // The shorter way is taken where several cost the same.
-    let plans = [
-        of(RouteKind::Direct, Route::Direct),
-        of(RouteKind::Relay, Route::Relay),
-        conventional.min_by_key(|(_, cost, _)| cost.key()).expect("a stream has readers"),
-    ];
-    let mut costs: Vec<RouteCost> =
-        plans.iter().map(|(kind, cost, _)| route_cost(*kind, cost)).collect();
-    let tasks = writers.iter().chain(readers);
-    let used: BTreeSet<GroupId> = tasks.map(|(_, node)| groups.group_of[node]).collect();
-    let (kind, ways) = match wish {
-        RouteWish::Auto => {
-            let best = plans.iter().min_by_key(|(_, cost, _)| cost.key());
-            let (kind, least, ways) = best.expect("there are three");
-            let (other, cost) = improve(ways, &used, cost);
-            if cost.key() < least.key() {
-                costs.push(route_cost(RouteKind::Mixed, &cost));
-                (RouteKind::Mixed, other)
-            } else {
-                (*kind, ways.clone())
-            }
-        }
-        RouteWish::Direct => (RouteKind::Direct, Ways::of(Route::Direct, groups)),
-        RouteWish::Relay => (RouteKind::Relay, Ways::of(Route::Relay, groups)),
-        RouteWish::Conventional => {
-            (RouteKind::Conventional, Ways::of(Route::Conventional { end }, groups))
-        }
-    };
-    let tree = tree_by_group(groups, &ways, writers, readers);
+    let Cheapest { name, ways, tree, costs, used } =
+        known.cheapest(groups, wanted, writers, readers);
     let (lan, wan) = tree.lines();
     let slowest = |line| slowest(known.rates, line, |group| used.contains(&group));
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let cost = |(name, cost): &(RouteName, PlanCost)| RouteCost {
+        route: kind_of(*name),
+        period_ns: cost.period_ns,
+        delay_ns: cost.delay_ns,
+    };
     let route = StreamRoute {
-        route: kind,
+        route: kind_of(name),
         wish,
         lan: count(lan),
         wan: count(wan),
         relayed: Vec::new(),
-        costs,
+        costs: costs.iter().map(cost).collect(),
         round_trip_ns: known.round_trips.and_then(|all| all.values().max().copied()),
         message_ns: known.message_ns,
         lan_bytes_per_s: slowest(Distance::Lan),
@@ -226,15 +138,20 @@ pub(super) fn route_of(
     (tree, route, ways)
 }
 
-pub(super) fn route_cost(route: RouteKind, cost: &PlanCost) -> RouteCost {
-    RouteCost { route, period_ns: cost.period_ns, delay_ns: cost.delay_ns }
+fn kind_of(name: RouteName) -> RouteKind {
+    match name {
+        RouteName::Direct => RouteKind::Direct,
+        RouteName::Relay => RouteKind::Relay,
+        RouteName::Conventional => RouteKind::Conventional,
+        RouteName::Mixed => RouteKind::Mixed,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::streams::said;
-    use rakuda_core::streams::{Said, Volume};
+    use rakuda_core::streams::{Between, GroupId, Said, Traffic, Volume};
 
     /// Hosts 10g to 10g+9 in group g, of which the first represents it.
     fn groups(count: u32) -> Groups {

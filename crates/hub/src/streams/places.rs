@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::streams::{Between, GroupId, Groups, RouteWatch, Ways, between_ns};
+use rakuda_core::streams::{Between, GroupId, Groups, Known, RouteWatch, Ways, between_ns};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
 use rakuda_proto::Text;
 use rakuda_proto::streams::{HopPlan, HopSet, RouteKind, RouteWish, StreamPlan, StreamRoute};
 
-use super::costs::{Known, Laid, route_of};
+use super::costs::{Laid, route_of};
 use super::network::Edges;
 use super::routes::{Routes, ends_on};
 use crate::hub::Hub;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::streams::{Between, Groups, LineRates, RouteWatch, Traffic, Tree, Ways};
+use rakuda_core::streams::{Between, Groups, Known, LineRates, RouteWatch, Traffic, Tree, Ways};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::streams::{HopWay, RouteWish, StreamAccount, StreamRoute};
 
-use super::costs::{Known, MessageCosts, cost_of_ways, route_of};
+use super::costs::{MessageCosts, route_of};
 use super::state::{Component, Located, Opening};
 
 /// What is needed to weigh the routes of an opening again.
@@ -115,7 +115,7 @@ impl Opening {
             let message_ns = message_costs.of_stream(&writers, &readers);
             let rates = line_rates.between(&routes.groups);
             let known = Known { round_trips, rates: &rates, message_ns, traffic };
-            let cost = |ways: &Ways| cost_of_ways(&routes.groups, &known, ways, &writers, &readers);
+            let cost = |ways: &Ways| known.cost_of_ways(&routes.groups, ways, &writers, &readers);
             let auto = RouteWish::Auto;
             let (tree, mut route, ways) =
                 route_of(&routes.groups, auto, &known, &writers, &readers);
