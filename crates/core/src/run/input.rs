@@ -240,8 +240,8 @@ pub enum Effect<C> {
         /// Tasks that were not run because of that.
         abandoned: Vec<TaskId>,
     },
-    /// Have the node of an attempt look at its target. The shell then stages it out ([`Input::StagingOut`]), or takes the
-    /// attempt.
+    /// Have the node of an attempt look at its target. The shell then stages it out ([`Input::StagingOut`]), or takes
+    /// the attempt.
     Look {
         /// The task.
         id: TaskId,

@@ -1,4 +1,5 @@
-//! Trees of streams, laid over nodes, and their routes for messages and the record. `rakuda_core::streams` chooses them.
+//! Trees of streams, laid over nodes, and their routes for messages and the record.
+//! `rakuda_core::streams` chooses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

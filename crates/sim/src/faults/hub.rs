@@ -393,8 +393,7 @@ impl Chaos {
                 }
                 if self.is_stopping() {
                     self.count("runs ended by the user");
-                    let commands = &self.hub.attempts.commands;
-                    assert!(commands.is_empty(), "commands are left: {commands:?}");
+                    self.check_no_commands_left();
                 }
                 self.ended = true;
             }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use rakuda_core::{InvocationId, NodeId, Time};
+use rakuda_core::{InvocationId, NodeId, TaskId, Time};
 
-use super::attempts::state::HubAttempts;
+use super::attempts::state::{HubAttempts, Running};
 use super::chaos::Chaos;
 
 impl Chaos {
@@ -87,6 +87,18 @@ impl Chaos {
         let wanted: BTreeSet<u32> = self.hub.attempts.wanted.keys().copied().collect();
         assert_eq!(gated, wanted, "commands were lost");
         self.hub.attempts.wanted.clear();
+    }
+
+    /// The workflow has ended because the run is to end: of its tasks no command runs. What an action had invoked that
+    /// has failed may run until the shutdown, which comes then.
+    pub(crate) fn check_no_commands_left(&self) {
+        let scheduler = self.hub.run.scheduler();
+        let owner = |id| scheduler.task(TaskId(id)).and_then(|task| task.invocation);
+        let is_left = |(_, one): &(&u32, &Running)| {
+            !self.scenario.calls || owner(one.task) == Some(InvocationId(0))
+        };
+        let left: Vec<_> = self.hub.attempts.commands.iter().filter(is_left).collect();
+        assert!(left.is_empty(), "commands are left: {left:?}");
     }
 
     /// The workflow has ended. What an action had invoked whose node was lost since, or that has failed, may go on: no
