@@ -80,7 +80,7 @@ class NearHostsTest < Minitest::Test
       nowhere = "ssh: Could not resolve hostname"
       assert_match(/^rakuda: node nosuch-a cannot be used: #{nowhere} nosuch-a: /, told)
       assert_match(/^rakuda: node host3 cannot be used: its leader nosuch-b cannot be used: #{nowhere} nosuch-b: /, told)
-      assert_match(/^rakuda: node nosuch-c cannot be used: #{nowhere} .+ \(tried from its leader host2\)$/, told)
+      assert_match(/^rakuda: node nosuch-c cannot be used: #{nowhere} .+ \(tried from its leader host2\); the run goes on without it: mend that/, told)
     end
   end
 
@@ -93,6 +93,7 @@ class NearHostsTest < Minitest::Test
         result = run.rakuda("task(:default) { sh 'echo never' }", "-F", hosts)
         assert_equal [3, ""], [result.status, result.out]
         assert_includes result.err, "no node is left to run on:\n  #{why}"
+        assert_includes result.err, "\n  mend that or choose other nodes, and run the same command again to go on"
       end
     end
   end

@@ -39,7 +39,10 @@ pub(crate) struct HostFile {
 #[derive(Debug, thiserror::Error)]
 pub enum HostFileError {
     /// It cannot be read.
-    #[error("read the host file {}: {source}", file.display())]
+    #[error(
+        "read the host file {}: {source}; -F (HOSTFILE) expects a file with lines such as `host1 8`, or TOML",
+        file.display()
+    )]
     Unreadable {
         /// Which.
         file: PathBuf,
