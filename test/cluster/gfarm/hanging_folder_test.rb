@@ -70,8 +70,8 @@ class ClusterHangingFolderTest < ClusterGfarmCase
 
   # A thread of its agent is in the kernel's part of FUSE, which waits for an answer of the folder's file server.
   def waits_for_the_folder?(host)
-    @testbed.run(host, "sh", "-c", "cat /proc/$(pgrep -x rakuda-agent)/task/*/wchan",
-chdir: "/").out.match?(/request_wait_answer|fuse/)
+    waits = @testbed.run(host, "sh", "-c", "cat /proc/$(pgrep -x rakuda-agent)/task/*/wchan", chdir: "/").out
+    waits.match?(/request_wait_answer|fuse/)
   end
 
   # The folder hangs until the run is over.
