@@ -299,7 +299,8 @@ JSON.parse(lines.first.delete_prefix("data: ")).except("change"))
      [["--period"], 2, "the option --period needs a value; `rakudad info --help` lists the options"],
      [["--name", ""], 2, "the option --name needs a value that is not empty; `rakudad info --help` lists the options"],
      [["-F", " "], 2, "the option -F needs a value that is not empty; `rakudad info --help` lists the options"],
-     [["-F", "/nowhere/hosts"], 1, "failed to read the host file /nowhere/hosts: No such file or directory (os error 2)"]]
+     [["-F", "/nowhere/hosts"], 1, "failed to read the host file /nowhere/hosts: No such file or directory (os error 2); " \
+                                 "-F (HOSTFILE) expects a file with lines such as `host1 8`, or TOML"]]
       .each do |words, code, message|
       _, err, status = Open3.capture3(environment, ENGINE, "info", *words, chdir: @folder)
       assert_equal ["rakudad info: #{message}\n", code], [err, status.exitstatus]

@@ -26,7 +26,7 @@ module Rakuda
     COMMENTS = %i[comment embdoc_beg embdoc embdoc_end].freeze
     SPACES = { sp: true, ignored_nl: true }.freeze
     ENDS = { nl: true, semicolon: true }.freeze
-    # What is no code, or begins what is none, is told from code of the same letters.
+    # Tells what is no code, or begins what is none, from code of the same letters.
     KINDS = { tstring_content: "s", regexp_beg: "r" }.freeze
 
     # @!attribute event [Symbol] Ripper's name of its kind

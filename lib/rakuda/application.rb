@@ -436,7 +436,7 @@ module Rakuda
       trace exception.signo == Signal.list["INT"] ? "Interrupt" : "SIG#{Signal.signame(exception.signo)}"
     end
 
-    # What the user has set wrongly is told in one line, as with an unknown option.
+    # Says in one line what the user has set wrongly, as with an unknown option.
     def standard_exception_handling
       super do
         yield

@@ -58,7 +58,7 @@ module Rakuda
        }]
     end
 
-    # As in rake, what is no number means all cores; `-j build` hides a task that way, so it is told.
+    # As in rake, what is no number means all cores; `-j build` hides a task that way, so rakuda says so.
     def jobs_value(value)
       return Etc.nprocessors if value.nil? || value.empty?
       if value.match?(/\A-?\d+\z/)
@@ -175,7 +175,7 @@ module Rakuda
         ["--joinable", "Let nodes join with rakudactl join.", ->(_value) { set_key("JOINABLE", true) }],
         ["--listen HOST[:PORT]", "Where nodes that come by themselves find this machine.",
          ->(value) { set_key("LISTEN", value) }],
-        ["--max-idle SECONDS", "Let nodes go that came by themselves and have run nothing for so long.",
+        ["--max-idle SECONDS", "Let nodes go that came by themselves and have run nothing for SECONDS.",
          ->(value) { set_key("MAX_IDLE", whole_number("--max-idle", value, 1..SECONDS_MAX)) }],
         ["--ssh-option OPTIONS", "Options for ssh. Repeatable.",
          ->(value) { set_key("SSH_OPTION", [@own[:keys]["SSH_OPTION"], value].compact.join(" ")) }],

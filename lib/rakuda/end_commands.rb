@@ -46,7 +46,7 @@ module Rakuda
       $stderr.puts "#{@name}: #{option} #{command}: #{e.message}"
     end
 
-    # A command need not read what it is told.
+    # A command need not read what Rakuda tells it.
     def give(input, told)
       input.write(told)
     rescue Errno::EPIPE

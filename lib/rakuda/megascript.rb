@@ -246,7 +246,7 @@ module MegaScript
     # @return [Boolean] whether tasks were run, and not only a question answered
     def ran? = @ran
 
-    # @return [String] Ruby. Each statement says where the program has it, so that what is wrong is told with that place
+    # @return [String] Ruby. Each statement says where the program has it, so that messages name that place
     def text
       lines = ["# Made by MegaScript from #{$PROGRAM_NAME}; made anew by each run of it.",
                "require \"rakuda/megascript_main\"", ""]

@@ -62,7 +62,7 @@ module Rakuda
     # @param application [Application]
     # @param link [Link]
     # @param log [TraceLog, nil]
-    # @param needs [StaticNeeds, nil] in a dry run that is told line by line
+    # @param needs [StaticNeeds, nil] in a dry run that prints line by line
     def initialize(application, link, log, needs = nil)
       @application = application
       @link = link
@@ -290,7 +290,7 @@ module Rakuda
       tasks.size > 1 && @application.component_of(gang) ? RakeOrder.of(@application, tasks) : tasks
     end
 
-    # The hub is told of a gang, and of the streams that have made it.
+    # Tells the hub of a gang, and of the streams that have made it.
     def send_gang(gang)
       @link.send_message("DefineGang", gang.tasks.map { |task| gang_number(task) }, gang.oversubscribe)
       component = @application.component_of(gang)

@@ -11,7 +11,7 @@ module Rakuda
     SOURCES_MAX = 500
     # Larger files are not read.
     FILE_BYTES_MAX = 1024 * 1024
-    # Actions that rake itself defines (`directory`, `clean`) are told by names that are the same on every machine.
+    # Actions that rake itself defines (`directory`, `clean`) go by names that are the same on every machine.
     RAKE_FOLDER = "#{File.expand_path("..", File.dirname(Rake.method(:application).source_location[0]))}/".freeze
 
     # One block of the Rakefile.

@@ -479,7 +479,7 @@ module Rakuda
       when :AbortAction then on_abort_action(fields[0])
       when :ActionLost then @reactor.lose(fields[0], NodeLost.new(text(fields[1])))
       when :TaskBlamed, :GangRefused then on_task_blamed(name, *fields)
-      when :TargetNotBrought, :TargetNotMade, :OutputSpoilt then add_failure(name, *fields)
+      when :TargetNotStagedOut, :TargetNotMade, :OutputSpoilt then add_failure(name, *fields)
       when :NodesGone, :NeedsRefused then @stopped = (name == :NodesGone ? NodesGone : RakefileError).new(text(fields[0]))
       when :AttemptFailed then @failures.on_attempt(*fields)
       when :TargetMissing then on_target_missing(fields[0])

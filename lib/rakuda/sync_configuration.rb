@@ -70,7 +70,7 @@ module Rakuda
 
     private
 
-    # What the command line has said is told by its own name.
+    # Messages name what the command line has said as that does.
     def check_keywords(keywords)
       SyncOptions.new(keywords)
     rescue ConfigurationError => e

@@ -181,7 +181,7 @@ module Rakuda
     end
 
     # What is said besides of packages in the run's folder: where hosts share none, a node has a folder of its own.
-    UNBROUGHT = "$([ ! -e \"$folder/.rakuda-agent\" ] || echo '; packages in the folder of the run are not brought to hosts')"
+    UNBROUGHT = "$([ ! -e \"$folder/.rakuda-agent\" ] || echo '; packages in the folder of the run are not copied to hosts')"
 
     # $env is made once: under a lock, and as a whole or not at all. What its making says is shown only when it fails.
     # @param make [String] lines of the shell

@@ -32,6 +32,7 @@ class BadInputTest < Minitest::Test
     run_rakuda("task(:default) { puts 1 }", "-F", "nofile")
     assert_equal 1, @status.exitstatus
     assert_match(/\Arakuda: failed to read the host file \S+nofile: No such file or directory.*\n\z/, @err)
+    assert_includes @err, "; -F (HOSTFILE) expects a file with lines such as `host1 8`"
     File.mkfifo(File.join(@directory, "pipe"))
     run_rakuda("task(:default) { puts 1 }", "-F", "pipe")
     assert_match(/\Arakuda: failed to read the host file \S+pipe: it is no ordinary file.*\n\z/, @err)

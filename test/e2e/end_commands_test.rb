@@ -1,14 +1,17 @@
 # frozen_string_literal: true
 
+require "fileutils"
 require "json"
 require "minitest/autorun"
 require "open3"
 require_relative "../support/run_processes"
 require_relative "../support/scratch_folder"
+require_relative "../support/waiting"
 
 # `--on-end` and `--on-fail`: what they are told, and that they change nothing.
 class EndCommandsTest < Minitest::Test
   include ScratchFolder
+  include Waiting
 
   RAKEFILE = <<~'RUBY'
     file("good") { |t| touch t.name, verbose: false }
@@ -61,16 +64,23 @@ class EndCommandsTest < Minitest::Test
 
   # The guard ends what a stopped run has left, however late it comes to that: the commands are no part of it.
   def test_they_are_not_ended_with_what_a_stopped_run_has_left
-    pid = start_long("--on-fail", "sleep 1; echo fail >> order")
-    guard, hub = RunProcesses.of(pid).values_at(:guard, :hub)
+    pid = start_long("--on-fail", "touch begins; until test -e go; do sleep 0.01; done; echo fail >> order")
+    guard, front, hub = RunProcesses.of(pid).values_at(:guard, :front, :hub)
     Process.kill(:STOP, guard)
     Process.kill(:INT, pid)
-    sleep 0.01 while RunProcesses.alive?(hub)
-    sleep 0.3
+    # Ruby does nothing but wait for the guard, or would have begun the command without it.
+    wait_for("the hub's end") { !RunProcesses.alive?(hub) }
+    wait_for("Ruby to wait") { File.exist?(path("begins")) || waits?(front) }
     Process.kill(:CONT, guard)
+    wait_for("the command") { File.exist?(path("begins")) }
+    wait_for("the guard to have done its part") { RunProcesses.see(hub).nil? && RunProcesses.see(guard).state == "S" }
+    FileUtils.touch(path("go"))
     _, status = Process.wait2(pid)
     assert_equal [130, ["fail"]], [status.exitstatus, File.readlines(path("order"), chomp: true)]
   end
+
+  # It has no child that it could wait for.
+  def waits?(process) = RunProcesses.see(process).state == "S" && RunProcesses.below(process).empty?
 
   def test_nothing_to_do_no_record_and_no_run
     rakuda("-q", "good")

@@ -98,7 +98,7 @@ class EnvironmentsElsewhereTest < Minitest::Test
       run.write("requirements.txt", "--no-index\n./package\n")
       result = run.rakuda("needs env: { venv: 'requirements.txt' }\ntask(:default) { sh 'echo never' }\n")
       assert_equal [1, ""], [result.status, result.out]
-      assert_match(/cannot be made \(.*\); packages in the folder of the run are not brought to hosts, on /, result.err)
+      assert_match(/cannot be made \(.*\); packages in the folder of the run are not copied to hosts, on /, result.err)
     end
   end
 

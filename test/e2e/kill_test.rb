@@ -132,9 +132,15 @@ class KillTest < Minitest::Test
   end
 
   def test_command_that_nobody_waits_for_ends_with_the_run
-    rakefile("task(:default) { Fiber.schedule { sh \"sleep #{@token}\" }; sleep 0.2 }\n")
+    rakefile(<<~RUBY)
+      task(:default) do
+        Fiber.schedule { sh "touch begun; sleep #{@token}; :" }
+        sleep 0.01 until File.exist?("begun")
+      end
+    RUBY
     start(":")
     Process.wait(@rakuda)
+    assert_path_exists File.join(@directory, "begun")
     wait_until { stragglers.empty? }
     assert_empty stragglers
   end

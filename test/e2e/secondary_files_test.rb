@@ -131,7 +131,7 @@ class SecondaryFilesTest < Minitest::Test
       assert_empty run.files("host1").grep("a") + run.files("host2").grep("a"), "it is not good"
       result = run.rakuda("needs inputs: '.idx'\nfile('b' => 'in') { sh 'cat in > b' }\ntask(default: 'b')")
       assert_equal 1, result.status
-      assert_includes result.err, 'cannot bring what b reads: no file matches ".idx" (inputs, needs at Rakefile:1)'
+      assert_includes result.err, 'cannot stage in what b reads: no file matches ".idx" (inputs, needs at Rakefile:1); correct it'
     end
   end
 end

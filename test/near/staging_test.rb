@@ -186,10 +186,10 @@ class NearStagingTest < NearStagingCase
       task default: "made2"
     RUBY
     assert_equal 1, outside.status
-    assert_match(/cannot bring .*hosts-elsewhere to node host1: it lies outside of the run's folder/, outside.err)
+    assert_match(/cannot copy .*hosts-elsewhere to node host1: it lies outside of the run's folder/, outside.err)
     asked = rakuda("task(default: 'folder')\nfile('folder') { sh 'true' }")
     assert_equal 1, asked.status
-    why = /Rakuda::StagingFailed: cannot bring folder from node host1 to this machine: failed to read .+: it is a folder/
+    why = /Rakuda::StagingFailed: cannot copy folder from node host1 to this machine: failed to read .+: it is a folder/
     assert_match(why, asked.err)
   end
 
@@ -206,6 +206,7 @@ class NearStagingTest < NearStagingCase
       file("second" => %w[first gone]) { sh "cat first gone > second" }
     RUBY
     assert_equal 1, result.status
-    assert_match(/cannot bring first from node host1 to node host2: failed to open .+first: No such file/, result.err)
+    why = /cannot copy first from node host1 to node host2: failed to open .+first: No such file.+; see that it stays there/
+    assert_match(why, result.err)
   end
 end

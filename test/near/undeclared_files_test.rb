@@ -39,7 +39,7 @@ class UndeclaredFilesTest < NearStagingCase
     assert_empty at_home("tiles/*")
     told = @run.ctl("story", "sum")
     from, to = brought.first.values_at("from", "to")
-    assert_match(/  #{brought.first["task"]} was brought from #{from} to #{to}, 1 file beside it: 2\.00 kB in /, told)
+    assert_match(/  #{brought.first["task"]} was copied from #{from} to #{to}, 1 file beside it: 2\.00 kB in /, told)
     report = JSON.parse(@run.ctl("report", "--json"))
     files = staged.sum { |event| 1 + event["companions"].to_i }
     assert_equal [files, staged.sum { |event| event["bytes"] }], report.values_at("staged_files", "staged_bytes")

@@ -1,6 +1,6 @@
 //! Commands from start to exit: one future each, on the caller's single-threaded runtime.
 //!
-//! Lives on the hub's thread, or on that of the worker of an agent elsewhere. Reports through a
+//! Lives on the hub's thread, or on the command thread of an agent elsewhere. Reports through a
 //! channel; never waits for the hub.
 
 use std::cell::{Cell, RefCell};

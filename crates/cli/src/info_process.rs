@@ -43,7 +43,7 @@ it listens and which file has the token that clients must show:
   --validity [NAME=]TIME      no answer has older values, of all, or of a provider or an attribute;
                               may be given several times
   --keep-down TIME            nodes of services that register are removed when they have been down
-                              for so long, 1s to 366d (1h)
+                              for TIME, 1s to 366d (1h)
   --register URL              registers with another service, which then tells of these nodes, too
   --register-token-file FILE  the file with the token of that service (that of --token-file)
   --help                      print this text

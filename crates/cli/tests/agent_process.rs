@@ -445,7 +445,7 @@ fn an_agent_runs_providers_says_what_is_wrong_with_them_and_leaves_none_behind()
             receiver.apply(&state, &mut table, Time(taken as u64 * 1_000_000_000)).unwrap();
             node.link.settle_state();
         }
-        assert_eq!(named, 1, "the name of an attribute is told once");
+        assert_eq!(named, 1, "the agent tells the name of an attribute once");
         let sensor: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
         node.link.close();
         node.link.ended().await;

@@ -39,7 +39,10 @@ pub(crate) struct HostFile {
 #[derive(Debug, thiserror::Error)]
 pub enum HostFileError {
     /// It cannot be read.
-    #[error("read the host file {}: {source}", file.display())]
+    #[error(
+        "read the host file {}: {source}; -F (HOSTFILE) expects a file with lines such as `host1 8`, or TOML",
+        file.display()
+    )]
     Unreadable {
         /// Which.
         file: PathBuf,
@@ -278,7 +281,8 @@ mod tests {
         let error = read(Path::new("/nonexistent/hosts")).unwrap_err().to_string();
         assert_eq!(
             error,
-            "read the host file /nonexistent/hosts: No such file or directory (os error 2)"
+            "read the host file /nonexistent/hosts: No such file or directory (os error 2); \
+             -F (HOSTFILE) expects a file with lines such as `host1 8`, or TOML"
         );
         let folder = tempfile_folder();
         let file = folder.join("hosts");

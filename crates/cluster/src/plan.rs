@@ -155,7 +155,7 @@ impl ClusterPlan {
             if origin == Origin::Hosts { read_hosts(&settings)? } else { HostFile::default() };
         if staging.is_some() && (origin != Origin::Hosts || settings.joinable) {
             return Err(refused(
-                "FILESYSTEM local needs hosts that are reached by ssh (-F FILE), and no others: to nodes that come by themselves (--joinable, Slurm, launch templates) no files can be brought",
+                "FILESYSTEM local needs hosts that are reached by ssh (-F FILE), and no others: to nodes that come by themselves (--joinable, Slurm, launch templates) no files can be copied",
             ));
         }
         let own_name = rustix::system::uname();

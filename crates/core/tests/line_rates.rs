@@ -21,7 +21,7 @@ struct World {
     writer: usize,
     /// What a reader takes.
     reader: usize,
-    /// The receiving host does nothing for so long, each half second.
+    /// Of each half second the receiving host does nothing for this time.
     sleeps: u64,
 }
 

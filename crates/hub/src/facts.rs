@@ -127,7 +127,7 @@ fn share_out<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Ve
     }
     let next = AtomicUsize::new(0);
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let worker = || {
+        let take = || {
             let mut done = Vec::new();
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +137,7 @@ fn share_out<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Ve
                 done.push((index, work(item)));
             }
         };
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
         handles.into_iter().flat_map(|handle| handle.join().expect("looking at files")).collect()
     });
     results.sort_unstable_by_key(|(index, _)| *index);

@@ -279,7 +279,10 @@ impl Hub {
     fn on_node_missed(&mut self, id: NodeId) {
         let place = self.agents.place(id);
         let why = place.trouble.as_deref().unwrap_or_default();
-        let line = format!("node {} cannot be used: {why}", place.node.name.to_display());
+        let line = format!(
+            "node {} cannot be used: {why}; the run goes on without it: mend that for the next one, or leave the node out",
+            place.node.name.to_display()
+        );
         if self.run.nodes().is_any_left() && !self.run.stopping().is_stopping() {
             self.tell_losses();
             self.warn(&line);
@@ -357,7 +360,9 @@ impl Hub {
         });
         let not_appeared = self.agents.not_appeared.iter().map(|why| format!("\n  {why}"));
         let told = not_appeared.chain(told).collect::<String>();
-        let reason = format!("no node is left to run on:{told}");
+        let reason = format!(
+            "no node is left to run on:{told}\n  mend that or choose other nodes, and run the same command again to go on"
+        );
         self.tell_losses();
         self.link.push(&HubMessage::NodesGone { reason: Text::from(reason) });
         self.any_failed = true;

@@ -118,7 +118,7 @@ impl Hub {
                 seconds(*wait_ns)
             ),
             ReachWarning::InputGivenUp { id, wait_ns } => format!(
-                "{} was out of reach in Gfarm for {} s: given up",
+                "{} was out of reach in Gfarm for {} s: given up; start gfsd where it lies (`gfwhere`), and run again",
                 self.display_name(*id),
                 seconds(*wait_ns)
             ),

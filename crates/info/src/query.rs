@@ -822,7 +822,11 @@ mod tests {
         table.set_state(n4, State::Down);
         assert_eq!(next(&table, &mut followed), "n4:down(mem_total state)");
         set(&mut table, n3, 1.0, 5_000_000_000);
-        assert_eq!(next(&table, &mut followed), "n3:up(mem_total state)", "it is told whole");
+        assert_eq!(
+            next(&table, &mut followed),
+            "n3:up(mem_total state)",
+            "the query tells it whole"
+        );
     }
 
     #[test]

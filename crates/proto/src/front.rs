@@ -199,7 +199,7 @@ pub enum HubMessage {
         reason: Text,
     },
     /// A target that was asked for could not be staged out; its task fails, and this is why.
-    TargetNotBrought {
+    TargetNotStagedOut {
         /// Its number.
         task: u32,
         /// Why.

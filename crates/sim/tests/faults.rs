@@ -110,7 +110,7 @@ fn seeds_finish_whatever_dies() {
         "failures uncharged",
         "inputs lacked",
         "failures over servers that do not count",
-        "files not brought",
+        "files not staged in",
         "transfers cut",
         "transfers held up by a data link",
         "transfers that the source refuses",

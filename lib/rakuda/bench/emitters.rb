@@ -229,7 +229,7 @@ module Rakuda
           "uses" => uses }
       end
 
-      # What a task has made is told by a value without content.
+      # A value without content stands for what a task has made.
       def swift(instance, _slots)
         numbers = instance.ordered.each_with_index.to_h { |task, number| [task.id, number] }
         calls = instance.ordered.map do |task|

@@ -8,7 +8,7 @@ require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # Hosts that the rounds of a workflow or a job run on, beside this machine: how `rakuda` is told of them, and what the record
+    # Hosts that the rounds of a workflow or a job run on, beside this machine: how `rakuda` learns of them, and what the record
     # of a round says. Tasks note times of their host's clock, which are compared with no other host's.
     class Hosts
       # How long a run that is asked to end may take to end what runs on hosts.

@@ -11,7 +11,7 @@ module Rakuda
     # Starts a program, waits for it, and says what went wrong. What it prints goes into a file that does not lie on the file
     # system which is measured, and is looked at only then.
     module Launch
-      # An engine is told nothing by whoever started the comparison: a make above it would share its slots with one below.
+      # Nobody who started the comparison tells an engine anything: a make above it would share its slots with one below.
       ENVIRONMENT = %w[RUBYOPT MAKEFLAGS MAKELEVEL MFLAGS].to_h { |name| [name, nil] }.freeze
       # Lines that say nothing of why: rulers and frames, how to go on, where in a program, what mpirun and make add.
       IDLE = [/\A\W*\z/, /\Ato resume:/, /\Afrom \S+:\d+:in /, /\A\S+\.rb:\d+:in [`'][^:]*\z/,

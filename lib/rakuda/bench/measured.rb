@@ -216,7 +216,7 @@ module Rakuda
 
       def kernel_task(part, before, work)
         nodes, ranks = part.point.nodes, part.point.ranks
-        # In an allocation mpirun takes all of its nodes, unless it is told which.
+        # In an allocation mpirun takes all of its nodes, unless an option says which.
         here = @options[:cluster] && nodes == 1 ? ["--host", "localhost:#{ranks}"] : []
         command = ["mpirun", *here, "-n", ranks.to_s, Programs.own(part.entry.name), "--dir", work, "--size", part.scale,
                    *part.words]

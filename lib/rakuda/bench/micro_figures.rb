@@ -31,7 +31,7 @@ module Rakuda
       # @return [Float] how long the shortest program of any worker ran, s
       def shortest(raw) = raw.values.flatten.map { |one| one.fetch("end_ns") - one.fetch("start_ns") }.min.to_i / 1e9
 
-      # @return [Float] for so long not all workers run, s
+      # @return [Float] time in which not all workers run, s
       def apart_s(sync) = sync.values_at("overhead_s", "lag_s").compact.max.to_f
 
       # Repetitions that figures are not taken from: their workers began too far apart, and enough others are left. Where too few

@@ -37,7 +37,7 @@ complete -c rakuda -l info -x -d 'Take what is known of nodes from this service 
 complete -c rakuda -l info-token -x -d 'The token of that service. (default is its own default)'
 complete -c rakuda -l joinable -d 'Let nodes join with rakudactl join.'
 complete -c rakuda -l listen -x -d 'Where nodes that come by themselves find this machine.'
-complete -c rakuda -l max-idle -x -d 'Let nodes go that came by themselves and have run nothing for so long.'
+complete -c rakuda -l max-idle -x -d 'Let nodes go that came by themselves and have run nothing for SECONDS.'
 complete -c rakuda -l ssh-option -x -d 'Options for ssh. Repeatable.'
 complete -c rakuda -l filesystem -x -a 'shared gfarm local' -d 'What the hosts share: shared (the run\'s folder), gfarm (that, mounted), local (nothing). (default is shared)'
 complete -c rakuda -l stage-cache -x -d 'With --filesystem local: room for copies on each host, such as 10G.'

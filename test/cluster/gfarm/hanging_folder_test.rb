@@ -59,8 +59,7 @@ class ClusterHangingFolderTest < ClusterGfarmCase
       wait_for("the first task", so_far) { File.exist?("#{@shared}/begun") }
       hang.call
       go
-      # Its agent has the second command by then, most probably: else the run ends as well, a little sooner.
-      sleep 2
+      wait_for("its agent to wait for the folder", so_far) { waits_for_the_folder?("host1") }
       @testbed.run!("head", "pkill", "-INT", "-x", "ruby", chdir: "/")
     end
     assert_equal 130, status.exitstatus, printed
@@ -68,6 +67,12 @@ class ClusterHangingFolderTest < ClusterGfarmCase
   end
 
   private
+
+  # A thread of its agent is in the kernel's part of FUSE, which waits for an answer of the folder's file server.
+  def waits_for_the_folder?(host)
+    waits = @testbed.run(host, "sh", "-c", "cat /proc/$(pgrep -x rakuda-agent)/task/*/wchan", chdir: "/").out
+    waits.match?(/request_wait_answer|fuse/)
+  end
 
   # The folder hangs until the run is over.
   def hanging_for(rakefile)

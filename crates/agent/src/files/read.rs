@@ -45,7 +45,7 @@ fn open(path: &Path, version: FileVersion) -> Result<(File, u32), String> {
     let kind = std::fs::metadata(path).map_err(named)?;
     if kind.is_dir() {
         return Err(format!(
-            "read {}: it is a folder, and only files are brought from node to node: let tasks name the files in it",
+            "read {}: it is a folder, and only files are copied from node to node: let tasks name the files in it",
             path.display()
         ));
     }

@@ -31,7 +31,7 @@ use super::{Status, UsageError};
     rakudactl export dot --of rules -o rules.dot   the graph of rules, small also for large runs\n    \
     rakudactl export junit -o junit.xml            tasks as test cases, for continuous integration\n    \
     rakudactl export code-quality -o quality.json  failed tasks by file and line, for merge requests in GitLab\n\n\
-    A file that exists is replaced when the new one is complete; a crate's folder must not exist. What becomes of what is told in \
+    A file that exists is replaced when the new one is complete; a crate's folder must not exist. What each form holds stands in \
     docs/reference/exports.md.")]
 pub struct Export {
     /// What to write.

@@ -104,7 +104,7 @@ pub struct Sim {
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100))]
     disk_efficiency: u64,
 
-    /// The scheduler is told beforehand how long each task takes, as after an earlier run;
+    /// The scheduler knows beforehand how long each task takes, as after an earlier run;
     /// `lifo_hlfet` goes by it.
     #[arg(long)]
     known_times: bool,

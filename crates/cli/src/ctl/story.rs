@@ -258,7 +258,7 @@ fn file_staged(what: &What) -> String {
     };
     let took = duration_in_words(i64::try_from(*took_ns).unwrap_or(i64::MAX));
     let (from, to, size) = (place(from), place(to), format::bytes(*sent));
-    format!("{beside}{name} was brought from {from} to {to}{with}: {size} in {took}")
+    format!("{beside}{name} was copied from {from} to {to}{with}: {size} in {took}")
 }
 
 /// After its number.

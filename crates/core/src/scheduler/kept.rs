@@ -1,7 +1,7 @@
 //! Cores that are kept when their task has ended, until it is decided what that makes ready.
 //!
 //! As in the paper (Tanaka, Tatebe 2014, section 5.2): what can run next is queued before the
-//! worker that ran a task takes another. A policy that takes the youngest then takes a task that
+//! agent that ran a task takes another. A policy that takes the youngest then takes a task that
 //! reads what was written just there, so it reads on its own node and from memory also where tasks
 //! are not queued by locality. To decide takes looks at files (`GatherFact`), and those alone are
 //! waited for: the shell answers them whatever runs. An answer of Ruby's may need a core itself, so

@@ -107,7 +107,7 @@ impl World {
     }
 
     fn set_phase(&mut self, id: TaskId, phase: Phase) {
-        self.tasks.get_mut(&id).expect("only tasks that wait are told").1 = phase;
+        self.tasks.get_mut(&id).expect("the stager tells only tasks that wait").1 = phase;
     }
 
     /// Those of a set that have not ended.

@@ -215,7 +215,7 @@ impl World {
 
     /// All that a task reads is there, in a state that it was in since the task wanted it.
     fn begin(&mut self, id: TaskId) {
-        let task = self.tasks.get_mut(&id).expect("only tasks that wait are told");
+        let task = self.tasks.get_mut(&id).expect("the stager lets only tasks begin that wait");
         assert_eq!(task.own, 0);
         for file in &task.files {
             let is = self.disks[&task.node].get(file);
@@ -404,7 +404,7 @@ impl World {
 
     /// All that is under way ends well; nobody waits any more then.
     fn come_to_rest(&mut self) {
-        // A node that has come is known to be there when something is told.
+        // The stager knows that a node has come when it hears something.
         self.handle(StagerInput::Removed { removal: 0 });
         for _ in 0..10_000 {
             while !self.transfers.is_empty() {

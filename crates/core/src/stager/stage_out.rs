@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(stage_out.take_endings(), [ending()]);
         assert_eq!(stage_out.take_endings(), [], "once");
         let missed: Vec<TaskId> = stage_out.take_missed().into_iter().collect();
-        assert_eq!(missed, [TaskId(4)], "who fails otherwise is told as its attempt ends");
+        assert_eq!(missed, [TaskId(4)], "the front learns of other failures as the attempt ends");
         assert!(stage_out.take_missed().is_empty());
     }
 

@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// All that was not taken is sent again; who was given up is told so.
+    /// The hub sends again all that was not taken, and tells an agent that it has given it up.
     pub(super) fn resume(&mut self, node: usize, since: u64) {
         let it = &mut self.nodes[node];
         if it.cut != Some(since) {

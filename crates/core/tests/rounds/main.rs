@@ -54,7 +54,7 @@ impl Dice {
 /// What a worker's program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
-    /// Comes to its gate after so long, and runs for so long.
+    /// Comes to its gate after the first time, and runs for the second.
     Runs(u64, u64),
     /// Ends before its gate.
     EndsEarly(u64),

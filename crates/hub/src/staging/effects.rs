@@ -7,6 +7,7 @@ use rakuda_core::{Event, Input, NodeId, TaskId, files_behind};
 use rakuda_proto::Text;
 use rakuda_proto::journal::{FileStaged, JournalEvent};
 
+use super::COPY_HINT;
 use super::state::State;
 use crate::attempts::state::RunningAttempt;
 use crate::hub::Hub;
@@ -149,7 +150,7 @@ impl Hub {
     fn not_staged(&self, file: TaskId, to: NodeId, from: &[NodeId], reason: &str) -> String {
         let names: Vec<String> = from.iter().map(|node| self.staging_name(*node)).collect();
         format!(
-            "cannot bring {} from {} to {}: failed to {reason}",
+            "cannot copy {} from {} to {}: failed to {reason}; {COPY_HINT}",
             self.display_name(file),
             if names.is_empty() { "where it was".to_owned() } else { names.join(" or ") },
             self.staging_name(to),

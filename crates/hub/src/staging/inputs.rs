@@ -168,6 +168,7 @@ impl Hub {
                         id,
                         &pattern,
                         &format!("more than {MATCHES_MAX} files match"),
+                        "choose a narrower pattern",
                     ));
                 }
                 for (Text(name), _) in found {
@@ -180,7 +181,8 @@ impl Hub {
                 }
             }
             if !is_there {
-                return Err(self.undue(id, &pattern, "no file matches"));
+                let hint = "correct it, or let a prerequisite make the file";
+                return Err(self.undue(id, &pattern, "no file matches", hint));
             }
         }
         needs.files.sort_unstable();
@@ -188,11 +190,11 @@ impl Hub {
         Ok(())
     }
 
-    /// What is wrong with a pattern of `needs inputs:`.
-    fn undue(&self, id: TaskId, pattern: &[u8], wrong: &str) -> String {
+    /// What is wrong with a pattern of `needs inputs:`, and what to do.
+    fn undue(&self, id: TaskId, pattern: &[u8], wrong: &str, hint: &str) -> String {
         let (pattern, place) = (String::from_utf8_lossy(pattern), self.needs_place(id));
         format!(
-            "cannot bring what {} reads: {wrong} {pattern:?} (inputs, {place})",
+            "cannot stage in what {} reads: {wrong} {pattern:?} (inputs, {place}); {hint}",
             self.display_name(id)
         )
     }
@@ -228,7 +230,7 @@ impl Hub {
                 return Ok(Added::Nothing);
             }
             return Err(format!(
-                "cannot bring {} to {}: it lies outside of the run's folder {}; put it there, or give its whole name and have it on all nodes",
+                "cannot copy {} to {}: it lies outside of the run's folder {}; put it there, or give its whole name and have it on all nodes",
                 self.display_name(input),
                 self.staging_name(node),
                 self.start_directory.display()

@@ -38,6 +38,9 @@ use hosts::FileHosts;
 use memory::Memory;
 use state::State;
 use under_way::{Destination, Moving};
+
+/// What a user can see to when a file was not copied; what it failed over stands before it.
+const COPY_HINT: &str = "see that it stays there, and that there is room for it";
 pub(crate) use under_way::{HeldFile, Moved};
 
 /// The stager, what it has decided, and the transfers that are under way.

@@ -13,6 +13,7 @@ use rakuda_core::{Input, NodeId, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 
+use super::COPY_HINT;
 use super::paths::{beside, named};
 use super::relay::{FileOnNode, Part, relay};
 use super::state::State;
@@ -158,7 +159,7 @@ impl Hub {
         if let Err(why) = result {
             let name = self.display_name(id);
             let why = format!(
-                "cannot bring {name} to {}: failed to {why}",
+                "cannot copy {name} to {}: failed to {why}; {COPY_HINT}",
                 self.staging_name(followed.node)
             );
             self.finish_not_staged(id, &why);

@@ -227,7 +227,7 @@ impl Hub {
         let Some(staging) = &mut self.staging else { return };
         let Some(outgoing) = staging.stage_out.miss(id, Destination::is_home) else { return };
         let reason = Text::from(why.to_owned());
-        self.link.push(&HubMessage::TargetNotBrought { task: id.0, reason });
+        self.link.push(&HubMessage::TargetNotStagedOut { task: id.0, reason });
         match outgoing {
             Outgoing::Made { .. } => self.finish_not_staged(id, why),
             Outgoing::Settled => self.warn(why),

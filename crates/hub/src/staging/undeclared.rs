@@ -19,6 +19,7 @@ use rakuda_proto::Text;
 use rakuda_proto::files::FileVersion;
 use rakuda_proto::front::{FileAnswer, FrontMessage, HubMessage, Program, RedirectTarget};
 
+use super::COPY_HINT;
 use super::hosts::FileHosts;
 use super::paths::named;
 use super::relay::{FileOnNode, change, look, relay};
@@ -306,7 +307,7 @@ impl Hub {
             Err(_) if !staging.stager.is_waiting(task, number) => {}
             Err(reason) => {
                 let name = self.staging_name(node);
-                let why = format!("cannot bring {path} to {name}: failed to {reason}");
+                let why = format!("cannot copy {path} to {name}: failed to {reason}; {COPY_HINT}");
                 self.give_inputs_up(task, number, node, why);
             }
         }

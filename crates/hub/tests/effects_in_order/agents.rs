@@ -88,7 +88,7 @@ pub struct FakeAgent {
     pub common: Rc<Common>,
     pub events: UnboundedSender<AgentEvent>,
     pub running: Rc<Cell<usize>>,
-    /// All are told of a signal for a command that is over.
+    /// Each hears of a signal for a command that is over.
     pub started: RefCell<BTreeSet<CommandId>>,
 }
 

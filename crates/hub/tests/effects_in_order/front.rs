@@ -176,7 +176,7 @@ impl Front {
             }
             HubMessage::Welcome(..)
             | HubMessage::TargetMissing { .. }
-            | HubMessage::TargetNotBrought { .. }
+            | HubMessage::TargetNotStagedOut { .. }
             | HubMessage::Warning { .. } => {}
             other => panic!("unexpected {other:?}"),
         }

@@ -1,4 +1,4 @@
-//! The whole hub with fake agents and a front in a thread: starts of commands, signals and what the front is told do
+//! The whole hub with fake agents and a front in a thread: starts of commands, signals and messages to the front do
 //! not leave the hub before the journal has the note that they stand for (docs/design/record.md, "The journal").
 //!
 //! Two of three cases have a node elsewhere: it takes commands before they may run where it says that it is far away,

@@ -111,7 +111,7 @@ proptest! {
                     if samples {
                         prop_assert_eq!(sample_times(&below), sample_times(&above));
                     }
-                    prop_assert_eq!(sender.take(&below, Time(now)), None, "all is told");
+                    prop_assert_eq!(sender.take(&below, Time(now)), None, "the sender has told all");
                 }
                 Step::Restart => sender.restart(),
             }

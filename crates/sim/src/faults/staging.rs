@@ -106,7 +106,7 @@ impl Chaos {
                 self.hub.staging.removals.remove(&removal);
             }
             StagerEffect::Arrived { file, to, counts, .. } => {
-                self.count("files brought");
+                self.count("files staged in");
                 self.hub.staging.tainted.remove(&(file.0, to.0));
                 if counts {
                     self.remember(file.0, to.0, true);
@@ -122,7 +122,7 @@ impl Chaos {
             }
             StagerEffect::NotStaged { file, to, readers, .. } => {
                 let is_fault = self.hub.staging.tainted.remove(&(file.0, to.0));
-                self.count("files not brought");
+                self.count("files not staged in");
                 for (id, attempt) in readers {
                     if self.hub.run.attempts().acting_as(id, attempt).is_some() {
                         let shadow = self.shadow(id);
@@ -232,7 +232,7 @@ impl Chaos {
         let made = MadeTarget { id, node, name: &[], is_staged: true, was_at_home };
         let HubStaging { stage_out, stager, .. } = &mut self.hub.staging;
         if stage_out.made(&made, stager.ledger(), ()) {
-            self.count("targets brought home");
+            self.count("targets staged out");
             self.tell(Input::StagingOut { id });
             self.stage(StagerInput::StageOutWanted { file: id });
         } else {
@@ -257,7 +257,7 @@ impl Chaos {
                 self.shadow(file).lacks = Some(is_fault);
                 self.finish_attempt(file.0, ActionOutcome::Failed);
             }
-            Some(Outgoing::Settled) => self.count("settled targets not brought home"),
+            Some(Outgoing::Settled) => self.count("settled targets not staged out"),
             None => {}
         }
         self.release_endings();

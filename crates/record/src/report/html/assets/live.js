@@ -1,6 +1,6 @@
 "use strict";
 // The live page: asks its server for the run with the token of its address, takes what has changed once a second, and keeps only
-// the rows in the page that are seen. The form of what it is told is that of crates/record/src/live and docs/reference/json.md.
+// the rows in the page that are seen. The server answers in the form of crates/record/src/live and docs/reference/json.md.
 (() => {
   const byId = (id) => document.getElementById(id);
   const { seconds, size, memory, requested } = words;
@@ -534,7 +534,7 @@
     card("Makespan", seconds(now_s()), "so far");
   }, 1000);
 
-  // ---- what is told
+  // ---- what the server tells
   async function follow() {
     let failures = 0;
     while (!ended) {

@@ -7,7 +7,7 @@
 //
 // holder: the element; its id begins those of its rows. columns: title, width in px, text of an entry, class of cells, and
 // whether the column takes of spare width; the last one always does, one that stays never. Of a cell of the class "name" the middle is left out where
-// it has no room, since names differ at their ends; what is not seen whole is told under the pointer.
+// it has no room, since names differ at their ends; the pointer shows what is not seen whole.
 // id: what an entry is known by; open: called with an entry that is chosen, and with null for Escape; mark: may change
 // classes of a row; title: fills a cell of the head; stay: the first two columns stay in sight.
 var virtual = (holder, columns, { id, open, mark = () => {}, title, stay = false }) => {
