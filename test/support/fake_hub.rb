@@ -271,7 +271,14 @@ class FakeHub
       @wake_writer.write(".")
     end
   rescue SystemCallError => e
-    say("CommandEnded", command, 127 << 8, 0, nil, e.message, NO_USAGE)
+    say("CommandEnded", command, 127 << 8, 0, nil, unstarted(e, options["redirects"] || []), NO_USAGE)
+  end
+
+  # As the engine says it of a file that cannot be opened for a command.
+  def unstarted(error, redirects)
+    named = ->(target) { target.is_a?(Hash) && target["file"] && error.message.b.end_with?(" #{target["file"].first}".b) }
+    stream, = redirects.find { |_, target| named[target] }
+    stream ? "open a file for the command's descriptor #{stream}: (os error #{error.errno})" : error.message
   end
 
   def environment(options)
