@@ -124,11 +124,7 @@ impl<H: Clone + Ord, V> KnownPlaces<H, V> {
 fn places_on(mut nodes: Vec<NodeId>) -> Places {
     nodes.sort_unstable();
     nodes.dedup();
-    match nodes.as_slice() {
-        [] => Places::Unknown,
-        [node] => Places::One(*node),
-        nodes => Places::Many(nodes.into()),
-    }
+    Places::from_slice(&nodes)
 }
 
 #[cfg(test)]

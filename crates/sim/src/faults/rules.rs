@@ -89,13 +89,16 @@ impl Chaos {
         self.hub.attempts.wanted.clear();
     }
 
+    fn is_of_workflow(&self, id: TaskId) -> bool {
+        let task = self.hub.run.scheduler().task(id);
+        task.is_some_and(|task| task.invocation == Some(InvocationId(0)))
+    }
+
     /// The workflow has ended because the run is to end: of its tasks no command runs. What an action had invoked that
     /// has failed may run until the shutdown, which comes then.
     pub(crate) fn check_no_commands_left(&self) {
-        let scheduler = self.hub.run.scheduler();
-        let owner = |id| scheduler.task(TaskId(id)).and_then(|task| task.invocation);
         let is_left = |(_, one): &(&u32, &Running)| {
-            !self.scenario.calls || owner(one.task) == Some(InvocationId(0))
+            !self.scenario.calls || self.is_of_workflow(TaskId(one.task))
         };
         let left: Vec<_> = self.hub.attempts.commands.iter().filter(is_left).collect();
         assert!(left.is_empty(), "commands are left: {left:?}");
@@ -105,9 +108,8 @@ impl Chaos {
     /// invocation waits for another one's tasks.
     pub(crate) fn check_none_left(&mut self) {
         let HubAttempts { wanted, .. } = &self.hub.attempts;
-        let (core, scheduler) = (self.hub.run.attempts(), self.hub.run.scheduler());
-        let owner = |id| scheduler.task(id).and_then(|task| task.invocation);
-        let others = core.all().filter(|(id, _)| owner(*id) != Some(InvocationId(0))).count();
+        let core = self.hub.run.attempts();
+        let others = core.all().filter(|(id, _)| !self.is_of_workflow(*id)).count();
         if self.scenario.calls && others > 0 {
             assert_eq!(core.all().count(), others, "attempts of the workflow are left: {core:?}");
             return;
