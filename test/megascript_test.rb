@@ -132,11 +132,11 @@ class MegascriptTest < Minitest::Test
       s.out << sum
       Scheduler.add(first, sim, sum, plot, s)
       2.times { Scheduler.add(first, sim, sum, plot, s); Scheduler.run("-j", 2) }
-      puts File.read("plot.txt"), File.readlines("log").map(&:chomp).tally.inspect
+      puts File.read("plot.txt"), File.readlines("log").map(&:chomp).sort.inspect
     RUBY
     program(text) do |out, status|
       assert status.success?, out
-      assert_equal ["plot:6", { "first" => 2, "plotted" => 1 }.inspect], out.lines.last(2).map(&:chomp), out
+      assert_equal ["plot:6", %w[first first plotted].inspect], out.lines.last(2).map(&:chomp), out
     end
   end
 
