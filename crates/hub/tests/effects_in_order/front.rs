@@ -164,7 +164,21 @@ impl Front {
                 self.end(task, ActionOutcome::Failed);
             }
             HubMessage::AttemptFailed(task, attempt, _) => {
-                self.journal.expect_ended(task, attempt);
+                self.journal.read();
+                if self.journal.notes.contains(&Note::AttemptStarted(task, attempt)) {
+                    self.journal.expect_ended(task, attempt);
+                } else {
+                    // It waited until the last one, whose node was lost, would be unwound; the run was stopped meanwhile.
+                    self.count("attempts failed that had not begun");
+                    let before = |it: &Journal| {
+                        let noted = |number| it.notes.contains(&Note::AttemptStarted(task, number));
+                        (1..attempt).any(noted)
+                    };
+                    self.journal.expect_that(before, || format!("an earlier attempt of {task}"));
+                    self.journal.expect(Note::StopRequested);
+                    let is_lost = |it: &Journal| it.lost.contains_key(&FAR.0);
+                    self.journal.expect_that(is_lost, || "the node was lost".into());
+                }
             }
             HubMessage::InvocationEnded(invocation, failed, abandoned) => {
                 if self.seen.begun > 0 {
