@@ -42,8 +42,8 @@ pub enum Event<'a> {
         /// Two or more that were never activated and are in no other gang; of one that needs several
         /// nodes it may be one.
         tasks: &'a [TaskId],
-        /// More of them than there are slots run all the same.
-        oversubscribe: bool,
+        /// Whether more of them than there are slots run all the same.
+        oversubscribe: Oversubscribe,
     },
     /// What some tasks of a gang print others read. They go to one node where they fit. Plain tasks
     /// of it do not make it run if others make files; but what they depend on counts for files that are made of what
@@ -65,7 +65,7 @@ pub enum Event<'a> {
         /// Computing and traffic.
         weights: &'a Weights,
     },
-    /// The answer to `GangTooLarge`: no more nodes come on which it could run, and its tasks share those that are
+    /// After `GangTooLarge`: no more nodes come on which it could run, and its tasks share the cores of those that are
     /// there.
     GangShares {
         /// The gang.
@@ -83,7 +83,7 @@ pub enum Event<'a> {
         /// The task.
         id: TaskId,
     },
-    /// The answer to `GangTooLarge`: no more nodes come on which it could run. Its tasks fail.
+    /// After `GangTooLarge`: no more nodes come on which it could run. Its tasks fail.
     GangRefused {
         /// The gang.
         id: GangId,
@@ -483,6 +483,17 @@ pub enum TaskKind {
     Directory,
     /// Its class decides; the shell asks it (`AskNeeded`).
     Asked,
+}
+
+/// Whether the tasks of a gang may share cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oversubscribe {
+    /// They may not.
+    Never,
+    /// Once no more nodes come.
+    WhenNoneComes,
+    /// Where their nodes have too few.
+    Always,
 }
 
 /// How an action ended.

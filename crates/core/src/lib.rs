@@ -57,7 +57,7 @@ pub use attempts::{
     State as AttemptState, total_ns,
 };
 pub use config::{Config, FailurePolicy, LOSSES_PER_NODE, Policy};
-pub use event::{ActionOutcome, Event, Output, Settled, TaskKind};
+pub use event::{ActionOutcome, Event, Output, Oversubscribe, Settled, TaskKind};
 pub use fact::{Fact, Places};
 pub use ids::{
     GangId, HostId, Id, InvocationId, NodeId, RequirementId, ResourceId, RuleId, TaskId,
@@ -68,7 +68,7 @@ pub use reach::{
     files_behind,
 };
 pub use requirement::{Capacity, Choice, Devices, Requirement, WaitsForSize};
-pub use run::{ActionEnding, Effect, Input, Run};
+pub use run::{ActionEnding, Effect, Input, PlacesAwaited, Run};
 pub use scheduler::Scheduler;
 pub use scheduler::explain::Room;
 pub use scheduler::gangs::{GangPhase, GangView};

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use rakuda_core::streams::StreamEnds;
 use rakuda_core::{
     ActionOutcome, Capacity, Choice, Config, Event, Fact, FailurePolicy, GangId, InvocationId,
-    NodeId, Output, Places, Policy, Requirement, RequirementId, ResourceId, Scheduler, Settled,
-    Suits, TaskId, TaskKind, Time, Timestamp,
+    NodeId, Output, Oversubscribe, Places, Policy, Requirement, RequirementId, ResourceId,
+    Scheduler, Settled, Suits, TaskId, TaskKind, Time, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -821,7 +821,9 @@ impl<'a> World<'a> {
         }
         for (index, (members, oversubscribe)) in (0..).zip(&self.plan.gangs) {
             let members: Vec<TaskId> = members.iter().copied().map(TaskId).collect();
-            let (tasks, oversubscribe) = (members.as_slice(), *oversubscribe);
+            let tasks = members.as_slice();
+            let oversubscribe =
+                if *oversubscribe { Oversubscribe::Always } else { Oversubscribe::Never };
             self.send(Event::GangDefined { id: GangId(index), tasks, oversubscribe });
             if self.plan.by_turns.contains(&index) {
                 // Each prints for the next one.

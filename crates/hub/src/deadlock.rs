@@ -27,7 +27,7 @@ impl Hub {
         decided
             && self.commands.is_empty()
             && self.facts_wanted.is_empty()
-            && self.inputs.held.is_none()
+            && !self.run.holds_invocation()
             && self.file_probes.is_empty()
             && (alone || counts.ready == 0)
             && self.run.stopping().due().is_none()

@@ -14,6 +14,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_agent::residency;
 use rakuda_cluster::LOCAL_NODE;
+use rakuda_core::files::Search;
 use rakuda_core::{Event, Input, NodeId, Policy, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::{FromAgent, Operations, ToAgent};
@@ -235,6 +236,22 @@ impl Hub {
         self.file_probes.open.retain(|_, (_, probe)| !is_left(probe));
     }
 
+    /// Looks at the target of an attempt from here, which its node cannot any more.
+    pub(crate) fn look_here(&mut self, id: TaskId) {
+        if let Some(searches) = self.file_probes.forget_target(id) {
+            self.look_around_here(id, &searches);
+        }
+    }
+
+    fn look_around_here(&mut self, id: TaskId, searches: &[Search]) {
+        let Some(attempt) = self.run.attempts().get(id) else { return };
+        let path = self.record.project().find(&attempt.details.target);
+        let look = |search| self.search_here(&path, search);
+        let (found, more): (_, Vec<bool>) = searches.iter().map(look).unzip();
+        let (target, more) = (identity_of(&path), more.contains(&true));
+        self.on_looked_around(id, LOCAL_NODE, searches, Around { target, found, more });
+    }
+
     /// Takes the answer of an agent.
     pub(crate) fn on_answer(&mut self, answer: FromAgent) {
         match answer {
@@ -376,21 +393,11 @@ impl Hub {
             match probe {
                 FileProbe::PageCache => self.information.page_caches.answered(node),
                 FileProbe::Target { id, searches } if self.staging.is_none() => {
-                    let Some(attempt) = self.run.attempts().get(id) else { continue };
-                    let path = self.record.project().find(&attempt.details.target);
-                    let look = |search| self.search_here(&path, search);
-                    let (found, more): (_, Vec<bool>) = searches.iter().map(look).unzip();
-                    let (target, more) = (identity_of(&path), more.contains(&true));
-                    let around = Around { target, found, more };
-                    self.on_looked_around(id, LOCAL_NODE, &searches, around);
-                }
-                // Its target went with the node. At the end of the run it is settled with all others.
-                FileProbe::Target { id, .. } if lost.is_some() => {
-                    self.note_lost_target(id, "its node was lost before its target was known");
+                    self.look_around_here(id, &searches);
                 }
                 // Whatever is left there goes with the run.
                 FileProbe::Left { id } if lost.is_none() => self.tell(Input::LeftEnded { id }),
-                // The attempts go with the node.
+                // At its end the run settles targets. Attempts go with a node.
                 FileProbe::Target { .. }
                 | FileProbe::Left { .. }
                 | FileProbe::Time { .. }

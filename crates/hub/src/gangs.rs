@@ -6,7 +6,7 @@
 pub(crate) mod state;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::{Capacity, Event, GangId, NodeId, Requirement, TaskId, TaskState};
+use rakuda_core::{Capacity, Event, GangId, NodeId, Oversubscribe, Requirement, TaskId, TaskState};
 use rakuda_proto::Text;
 use rakuda_proto::front::{CommandOptions, HubMessage, RequirementDefinition};
 use rakuda_proto::journal::{GangStarted, JournalEvent, SharedCores};
@@ -142,12 +142,13 @@ impl Hub {
         let dry = self.settings.config.dry_run;
         let unknown = dry && self.settings.elsewhere;
         let shares = oversubscribe || self.settings.oversubscribe;
-        // Where nodes are still to come, its tasks share cores only when no more can.
-        let waits = shares && !dry && self.settings.cluster.is_some();
-        if waits {
-            self.gangs_to_share.insert(GangId(id));
-        }
-        let oversubscribe = (shares || unknown) && !waits;
+        let oversubscribe = if shares && !dry && self.settings.cluster.is_some() {
+            Oversubscribe::WhenNoneComes
+        } else if shares || unknown {
+            Oversubscribe::Always
+        } else {
+            Oversubscribe::Never
+        };
         self.event(Event::GangDefined { id: GangId(id), tasks, oversubscribe });
         self.note_gang_claims(tasks);
     }
@@ -217,7 +218,6 @@ impl Hub {
     }
 
     pub(crate) fn note_gang(&mut self, id: GangId, oversubscribed: bool) {
-        self.gangs_too_large.remove(&id);
         let tasks = self.run.scheduler().gang(id).tasks.to_vec();
         if self.settings.config.dry_run {
             return;
@@ -277,8 +277,8 @@ impl Hub {
         })
     }
 
-    /// A gang needs more than there is. While nodes are being started, more may come.
-    pub(crate) fn on_gang_too_large(&mut self, id: GangId, slots: u64, slots_there: u64) {
+    /// Reports that a gang fails, since it needs more than there is, and no more comes.
+    pub(crate) fn refuse_gang(&mut self, id: GangId, slots: u64, slots_there: u64) {
         let tasks = self.run.scheduler().gang(id).tasks.to_vec();
         let names = self.some_names(&tasks);
         let more = match self.settings.cluster {
@@ -320,8 +320,7 @@ impl Hub {
                 slots: too_few_nodes.is_none().then_some((slots, slots_there)),
             },
         };
-        self.gangs_too_large.insert(id, refusal);
-        self.refuse_gangs();
+        self.tell_gang_refused(tasks[0], refusal);
     }
 
     /// A resource of which the tasks of a gang need more together than all nodes have, and what to do.
@@ -363,25 +362,6 @@ impl Hub {
             let nodes: Vec<(String, Option<String>)> = allowed.iter().map(place).collect();
             Some(words_of_barred(&self.some_names(&[*id]), &nodes))
         })
-    }
-
-    /// Fails the gangs that are too large, unless nodes may come.
-    pub(crate) fn refuse_gangs(&mut self) {
-        if self.run.nodes().is_expecting() || self.run.nodes().is_any_coming() {
-            return;
-        }
-        while let Some((id, refusal)) = self.gangs_too_large.pop_first() {
-            let gang = self.run.scheduler().gang(id);
-            if gang.too_large {
-                let first = gang.tasks[0];
-                if self.gangs_to_share.remove(&id) {
-                    self.event(Event::GangShares { id });
-                    continue;
-                }
-                self.tell_gang_refused(first, refusal);
-                self.event(Event::GangRefused { id });
-            }
-        }
     }
 
     /// Warns that tasks of a gang need one another.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rakuda_agent::clock;
 use rakuda_core::files::FilePolicy;
 use rakuda_core::{
-    Effect, Event, GangId, Input, NodeId, NodeInput, Now, Output, ReachEffect, ReachInput, Run,
-    TaskId, Time,
+    Effect, Event, Input, NodeId, NodeInput, Now, Output, ReachEffect, ReachInput, Run, TaskId,
+    Time,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentRequest, CommandId};
@@ -24,7 +24,7 @@ use crate::failures::state::Failures;
 use crate::file_probes::state::FileProbes;
 use crate::fresh_looks::FreshLooks;
 use crate::front_link::FrontLink;
-use crate::gangs::state::{GangTargets, Refusal};
+use crate::gangs::state::GangTargets;
 use crate::group_losses::state::GroupLosses;
 use crate::guard::Guard;
 use crate::information::state::Information;
@@ -157,10 +157,6 @@ pub(crate) struct Hub {
     pub needs_refused: bool,
     /// Sizes of tasks that no node had so far.
     pub sizes: Sizes,
-    /// Gangs whose tasks share cores when no more nodes can come.
-    pub gangs_to_share: BTreeSet<GangId>,
-    /// Gangs that wait for nodes which may still come, and the message if none does.
-    pub gangs_too_large: BTreeMap<GangId, Refusal>,
     /// Targets that tasks of gangs have made whose gangs have not ended.
     pub gang_targets: GangTargets,
     /// The streams, and the tasks that they join.
@@ -230,10 +226,20 @@ impl Hub {
             // `InvocationEnded` is reported when it comes.
             Effect::EndHeld { .. } | Effect::LookaheadSet { .. } => {}
             Effect::Look { id } => self.ask_about_target(id),
+            Effect::LookHere { id } => self.look_here(id),
+            Effect::TargetLost { id } => {
+                self.file_probes.forget_target(id);
+                self.note_lost_target(id, "its node was lost before its target was known");
+            }
             Effect::EndLeft { id } => self.ask_to_end_left(id),
             Effect::Finish { id, outcome } => self.finish_attempt(id, outcome),
             Effect::FailureLost { id } => {
                 self.on_unwound(id);
+            }
+            Effect::Invoke { id, tasks, caller } => self.invoke(id, &tasks, caller),
+            Effect::NodesGone => self.on_nodes_gone(),
+            Effect::GangRefused { id, slots, slots_there } => {
+                self.refuse_gang(id, slots, slots_there);
             }
             // A thread of an action that has ended goes on.
             Effect::StartUnowned { id, command } => self.start_command(Some(id), command),

@@ -1,8 +1,8 @@
 //! Where the inputs of tasks are: the nodes that made them in this run come first, then the file system's catalogue.
 //!
-//! With one node there is nothing to know. The catalogue is asked in bulk before tasks are
-//! activated, and never waited for longer than `LOCATED_WITHIN`; what is found out later counts for
-//! tasks that are not queued yet. It decides nothing: candidates are the core's business.
+//! With one node there is nothing to know. The catalogue is asked in bulk before tasks are activated; what is found out
+//! later counts for tasks that are not queued yet. How long an invocation waits for it, and which nodes are candidates,
+//! the core decides.
 
 pub(crate) mod state;
 
@@ -10,17 +10,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::stager::HOLDINGS_LIMIT_NS;
-use rakuda_core::{Event, FilePlaces, InvocationId, NodeId, NodeState, Places, TaskId, TaskKind};
+use rakuda_core::{
+    Event, FilePlaces, Input, InvocationId, NodeId, Places, PlacesAwaited, TaskId, TaskKind,
+};
 use rakuda_locate::{Hosts, Located, Locator, gfarm_mount};
 use rakuda_proto::journal::InputBytes;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::hub::Hub;
-use state::{Catalogue, HeldInvocation};
-
-/// Timeout for the catalogue's answer, ns; tasks start without it then.
-const LOCATED_WITHIN_NS: u64 = 2_000_000_000;
+use state::Catalogue;
 
 /// Maximum number of files that are looked up without asking whether anything will read them.
 const FEW: usize = 256;
@@ -55,10 +53,10 @@ impl Hub {
         }
     }
 
-    /// Asks where files are that tasks will read; whether there are answers to wait for.
-    pub(crate) fn locate_inputs(&mut self) -> bool {
+    /// Asks where files are that tasks will read.
+    fn locate_inputs(&mut self) {
         let unlocated = std::mem::take(&mut self.inputs.unlocated);
-        let Some(catalogue) = &mut self.inputs.catalogue else { return false };
+        let Some(catalogue) = &mut self.inputs.catalogue else { return };
         let scheduler = self.run.scheduler();
         let mut wanted: Vec<TaskId> = unlocated
             .into_iter()
@@ -89,7 +87,6 @@ impl Hub {
             catalogue.open += questions.len();
             catalogue.locator.ask(questions);
         }
-        catalogue.open > 0
     }
 
     /// Takes what the catalogue has answered.
@@ -103,7 +100,7 @@ impl Hub {
                 let catalogue = self.inputs.catalogue.as_mut().expect("it has answered");
                 catalogue.open = catalogue.open.saturating_sub(1);
                 if catalogue.open == 0 {
-                    self.check_held_invocation();
+                    self.note_places_awaited();
                 }
             }
             Located::Failed { reason } => {
@@ -130,65 +127,39 @@ impl Hub {
         }
     }
 
-    /// Starts what waits for places, whatever is known of them.
+    /// Begins an invocation that waits for places, whatever is known of them.
     pub(crate) fn release_invocation(&mut self) {
-        if let Some(held) = self.inputs.held.take() {
-            self.invoke(held.id, &held.tasks, held.caller);
+        if self.run.holds_invocation() {
+            self.tell(Input::HeldInvocationDue);
         }
     }
 
-    /// Wanted now, or as soon as it is known where the input is.
-    pub(crate) fn invoke_located(
+    /// Asks for tasks, and for the places of what they read.
+    pub(crate) fn want_invocation(
         &mut self,
         id: InvocationId,
         tasks: Vec<TaskId>,
         caller: Option<TaskId>,
     ) {
-        let waits_for_nodes = self.waits_for_nodes();
-        let locates = self.locate_inputs();
-        let needs_nodes = self.waits_for_hosts() && self.will_run_any();
-        if self.settings.config.dry_run || !(locates || waits_for_nodes || needs_nodes) {
-            self.invoke(id, &tasks, caller);
-            return;
-        }
-        let limit_ns = if waits_for_nodes { HOLDINGS_LIMIT_NS } else { LOCATED_WITHIN_NS };
-        let due_ns = self.now.time.0 + limit_ns;
-        self.inputs.held = Some(HeldInvocation { id, tasks, caller, due_ns, needs_nodes });
+        self.locate_inputs();
+        let awaited = self.places_awaited();
+        let nodes_hold_files = self.inputs.catalogue.is_some();
+        self.tell(Input::InvocationWanted { id, tasks, caller, awaited, nodes_hold_files });
     }
 
-    /// Whether nodes are on their way that hold files: the first of them is not to take the others' tasks.
-    fn waits_for_hosts(&self) -> bool {
-        let comes = |state: NodeState| state == NodeState::Starting;
-        self.inputs.catalogue.is_some()
-            && (self.run.nodes().is_expecting()
-                || self.run.nodes().states().any(|(_, state)| comes(state)))
-    }
-
-    fn will_run_any(&self) -> bool {
-        let now = self.now;
-        self.run.scheduler().forecast(now).into_iter().any(|runs| runs)
-    }
-
-    /// What is held goes on when nothing is waited for any more.
-    pub(crate) fn check_held_invocation(&mut self) {
-        let asks = self.inputs.catalogue.as_ref().is_some_and(|catalogue| catalogue.open > 0);
-        let Some(held) = &self.inputs.held else { return };
-        let lacks_nodes = held.needs_nodes && self.waits_for_hosts();
-        if !asks && !self.waits_for_nodes() && !lacks_nodes {
-            self.release_invocation();
+    /// What is awaited about places may have changed.
+    pub(crate) fn note_places_awaited(&mut self) {
+        if self.run.holds_invocation() {
+            let awaited = self.places_awaited();
+            self.tell(Input::PlacesAwaited(awaited));
         }
     }
 
-    /// Tasks have been held for long enough. But until a node is there, they would only stand in the queue for all of
-    /// them.
-    pub(crate) fn on_held_long(&mut self) {
-        let none_is_up = !self.agents.places().any(|(id, _)| self.run.nodes().is_up(id));
-        let waits_on = none_is_up && self.waits_for_hosts();
-        match &mut self.inputs.held {
-            Some(held) if held.needs_nodes && waits_on => {
-                held.due_ns = self.now.time.0 + LOCATED_WITHIN_NS;
-            }
-            Some(_) | None => self.release_invocation(),
+    fn places_awaited(&self) -> PlacesAwaited {
+        let is_open = |catalogue: &Catalogue| catalogue.open > 0;
+        PlacesAwaited {
+            catalogue: self.inputs.catalogue.as_ref().is_some_and(is_open),
+            holdings: self.waits_for_nodes(),
         }
     }
 

@@ -58,10 +58,9 @@ impl Hub {
             NodeEvent::Told(text) => self.warn(&text),
             NodeEvent::Invited(text) => self.newcomers.set_invitation(text),
             NodeEvent::AllAppeared(how) => {
-                self.tell(Input::NodesExpected(false));
                 self.agents.not_appeared = how.err();
-                self.check_held_invocation();
-                self.check_nodes_left();
+                self.tell(Input::NodesExpected(false));
+                self.note_places_awaited();
             }
             NodeEvent::Agent(_)
             | NodeEvent::Answer(_)
@@ -172,8 +171,7 @@ impl Hub {
         self.event(Event::NodeJoined { id, capacity, files_kept });
         self.note_joined(id);
         self.note_node(id);
-        self.check_held_invocation();
-        self.refuse_gangs();
+        self.note_places_awaited();
         self.refuse_sizes();
     }
 
@@ -230,7 +228,7 @@ impl Hub {
             self.note_lost_target(task, &reason);
         }
         self.on_loss_told(id);
-        self.check_held_invocation();
+        self.note_places_awaited();
         self.record.node_lost(NodeLost {
             time_ns: self.now.journal_ns(),
             node: id.0,
@@ -245,7 +243,7 @@ impl Hub {
             self.tell_loss(Loss { node: id, why, reruns });
         }
         self.flush_urgent = true;
-        self.check_nodes_left();
+        self.tell(Input::LossTold);
     }
 
     /// How the node of attempts was lost: of those that run there, and of those that have failed.
@@ -287,9 +285,7 @@ impl Hub {
             self.tell_losses();
             self.warn(&line);
         }
-        self.check_held_invocation();
-        self.check_nodes_left();
-        self.refuse_gangs();
+        self.note_places_awaited();
         self.refuse_sizes();
         self.find_impossible();
     }
@@ -349,9 +345,10 @@ impl Hub {
         ));
     }
 
-    /// Ends a run that cannot go on without a node, and says why.
-    pub(crate) fn check_nodes_left(&mut self) {
-        if self.run.nodes().is_any_left() || self.run.stopping().is_stopping() || self.goodbye {
+    /// Ends a run that cannot go on without a node, and says why. Once the front has said goodbye, there is nothing more
+    /// to run.
+    pub(crate) fn on_nodes_gone(&mut self) {
+        if self.goodbye {
             return;
         }
         let told = self.agents.places().filter_map(|(_, place)| {

@@ -77,7 +77,7 @@ impl Hub {
                 let tasks: Vec<_> =
                     tasks.into_iter().map(|task| self.known(task)).collect::<Result<_, _>>()?;
                 let caller = caller.map(|task| self.known(task)).transpose()?;
-                self.invoke_located(InvocationId(invocation), tasks, caller);
+                self.want_invocation(InvocationId(invocation), tasks, caller);
             }
             FrontMessage::ActionEnded(task, outcome, Text(message), ran) => {
                 let id = self.known(task)?;
@@ -142,9 +142,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Starts an invocation of these tasks. A caller whose node has been lost waits for nothing any more.
+    /// Starts an invocation of these tasks.
     pub(crate) fn invoke(&mut self, id: InvocationId, tasks: &[TaskId], caller: Option<TaskId>) {
-        let caller = caller.filter(|id| !self.run.attempts().is_unwinding(*id));
         self.progress.start(self.now.time.0);
         self.note_invocation(id, tasks, caller);
         self.request_stage_out(tasks, caller.is_some());

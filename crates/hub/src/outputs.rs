@@ -89,9 +89,6 @@ impl Hub {
             Output::TurnTaken { id, attempt, .. } if !self.run.is_wanted(id, attempt) => {}
             Output::TurnTaken { id, devices, .. } => self.on_turn_taken(id, devices),
             Output::GangStarted { id, oversubscribed } => self.note_gang(id, oversubscribed),
-            Output::GangTooLarge { id, slots, slots_there } => {
-                self.on_gang_too_large(id, slots, slots_there);
-            }
             Output::GangEntangled { task, on, .. } => self.tell_entangled(task, on),
             Output::AbortAction { id } => {
                 if !self.drop_deferred(id) {
@@ -104,8 +101,8 @@ impl Hub {
                     self.tell(Input::TaskGivenUp { id });
                 }
             }
-            // The run waits for that itself.
-            Output::RetryDelayed { .. } => {}
+            // The run waits for the next attempt, and for nodes.
+            Output::RetryDelayed { .. } | Output::GangTooLarge { .. } => {}
             Output::TaskBlamed { id, nodes } => self.tell_blamed(id, &nodes),
             Output::NodeDrained { id, failures } => self.drain_node(id, failures),
             Output::NodeTakenBack { id } => self.take_back_node(id),

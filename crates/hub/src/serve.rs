@@ -163,7 +163,6 @@ impl Hub {
     fn next_deadline_ns(&self) -> Option<u64> {
         let behind = self.output_retry_ns.is_some();
         let deadlines = [
-            self.inputs.due_ns(),
             self.group_losses.due_ns(),
             self.newcomers.due_ns(),
             self.run.due_ns(),
@@ -205,12 +204,7 @@ impl Hub {
         self.open_control();
         self.write_invitation();
         self.tell_nothing_left();
-        let held = self.inputs.held.as_ref();
-        let needs_nodes = held.is_some_and(|held| held.needs_nodes);
-        let scheduler = self.run.scheduler();
-        // A gang that waits for room is in no queue.
-        let has_work = scheduler.queued() > 0 || scheduler.is_gang_due() || needs_nodes;
-        if self.run.nodes().is_expecting() && has_work {
+        if self.run.wants_nodes() {
             self.agents.want_nodes();
         }
         self.show_progress();

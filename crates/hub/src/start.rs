@@ -371,8 +371,6 @@ impl Hub {
             left_over: BTreeMap::new(),
             needs_refused: false,
             sizes: Sizes::default(),
-            gangs_to_share: BTreeSet::new(),
-            gangs_too_large: BTreeMap::new(),
             gang_targets: GangTargets::default(),
             streams: Streams::default(),
             memory_told: Vec::new(),

@@ -145,9 +145,6 @@ impl Hub {
 
     /// Sends the signals that are due.
     pub(crate) fn on_deadline(&mut self) {
-        if self.inputs.due_ns().is_some_and(|due_ns| due_ns <= self.now.time.0) {
-            self.on_held_long();
-        }
         self.note_interrupted(false);
         self.let_idle_nodes_go();
         self.tell_due_losses();

@@ -120,28 +120,10 @@ impl Hub {
 
     /// Ends the run when all that is left would not end in time.
     pub(crate) fn check_time_left(&mut self) {
-        if self.times.nowhere.is_empty() || self.run.stopping().is_stopping() || self.goodbye {
+        if self.run.stopping().is_stopping() || self.goodbye {
             return;
         }
-        let counts = self.run.scheduler().counts();
-        let is_idle = counts.deciding == 0
-            && counts.inspecting == 0
-            && self.run.attempts().all_acting().all(|(_, attempt)| attempt.is_suspended())
-            && counts.running == self.run.attempts().all_acting().count();
-        if counts.ready == 0 || !is_idle || self.run.nodes().is_any_coming() {
-            return;
-        }
-        let is_left = |id: &TaskId| {
-            self.run.scheduler().task(*id).is_some_and(|task| {
-                task.state == rakuda_core::TaskState::Ready
-                    && self.times.nowhere.contains(&task.requirement)
-            })
-        };
-        let left: Vec<TaskId> = self.run.scheduler().task_ids().filter(is_left).collect();
-        if left.len() < counts.ready {
-            // Something else is missing for the others: they wait as on nodes that do not end.
-            return;
-        }
+        let Some(left) = self.run.left_for_nothing(&self.times.nowhere) else { return };
         let names = self.listed_names(&left, NAMED);
         let what = self.last_end().map_or(Bound::Walltime, |end| end.of).word();
         let reason = format!(

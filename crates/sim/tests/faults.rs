@@ -69,6 +69,9 @@ const MADE_MEANWHILE: u64 = 1_310_028_472;
 /// for it.
 const LOST_ON_ITS_WAY: u64 = 1_300_129_940;
 
+/// A node went that was to look at a target; a gang that may not share cores had too few nodes, and none came.
+const FOR_WANT_OF_NODES: [u64; 2] = [1_000_000_134, 1_000_000_164];
+
 /// The end of a command was told again whose action had been given back.
 const GIVEN_BACK: u64 = 400_605_338;
 
@@ -119,6 +122,8 @@ fn seeds_finish_whatever_dies() {
         "attempts without room",
         "removals",
         "files of an earlier hub found",
+        "invocations held",
+        "runs that no node is left for",
         "failures over staging that do not count",
     ];
     for what in seen {
@@ -131,14 +136,19 @@ fn seeds_finish_in_which_actions_invoke_tasks_and_leaders_die() {
     let named = LENT_TWICE.into_iter().chain([OUTLIVED, OUTLIVED_A_STOP, GONE_UNSEEN]);
     let named = named.chain([MADE_MEANWHILE, LOST_ON_ITS_WAY]);
     let named = named.chain(KEPT_FROM_ITS_OWN).chain(WANTED_LATE_BY_CALLERS);
+    let named = named.chain(FOR_WANT_OF_NODES);
     let swarm = swarm((LATER..LATER + 100).chain(named));
     assert!(swarm.failures.is_empty(), "{:?}", swarm.failures);
-    assert_eq!((swarm.finished, swarm.twice), (115, 11));
+    assert_eq!((swarm.finished, swarm.twice), (117, 11));
     let seen = [
         "tasks invoked by actions",
         "inputs left by callers",
         "leaders die",
         "links that end with their leader",
+        "targets looked at by the hub",
+        "gangs refused",
+        "runs that no node is left for",
+        "runs again",
     ];
     for what in seen {
         assert!(swarm.counts.get(what).is_some_and(|count| *count > 0), "no {what}");

@@ -61,11 +61,6 @@ pub enum NodeOrigin {
     },
     /// It is to be started, or has announced itself.
     Awaited,
-    /// The journal of an earlier hub says that files lie there. The scheduler takes them for out of reach.
-    Recorded {
-        /// That hub has given it up.
-        given_up: bool,
-    },
 }
 
 /// How long the run waits for a node. `None`: the shell's links report when that is over.
@@ -357,8 +352,6 @@ impl Nodes {
             NodeOrigin::Own { takes_tasks: true } => NodeState::Up,
             NodeOrigin::Own { takes_tasks: false } => NodeState::Spare,
             NodeOrigin::Awaited => NodeState::Starting,
-            NodeOrigin::Recorded { given_up: false } => NodeState::Away,
-            NodeOrigin::Recorded { given_up: true } => NodeState::Lost,
         };
         self.all.push(Node { state, limits, incarnation: 0, heard: now });
         self.set_due(id, None);

@@ -213,15 +213,6 @@ fn links_that_time_nodes_themselves_leave_nothing_due() {
 }
 
 #[test]
-fn recorded_node_is_waited_for_unless_it_was_given_up() {
-    let mut life = Life::new(NodeOrigin::Recorded { given_up: false }, LIMITS);
-    assert_eq!(life.nodes.state(ID), Away);
-    assert_eq!(life.wait_until(41), [NodeEffect::GiveUp { id: ID }]);
-    let life = Life::new(NodeOrigin::Recorded { given_up: true }, LIMITS);
-    assert_eq!((life.nodes.state(ID), life.nodes.due()), (Lost, None));
-}
-
-#[test]
 fn run_has_nodes_left_while_one_is_there_or_may_come() {
     for state in ALL {
         let mut life = Life::at(state);

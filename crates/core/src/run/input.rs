@@ -2,9 +2,10 @@
 
 use alloc::vec::Vec;
 
+use super::held::PlacesAwaited;
 use crate::attempts::{AttemptEffect, Held, NextAttempt};
 use crate::event::{ActionOutcome, Event, Output};
-use crate::ids::{InvocationId, NodeId, TaskId};
+use crate::ids::{GangId, InvocationId, NodeId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput};
 use crate::reach::{ReachEffect, ReachInput};
 use crate::stopping::{StopEffect, StopHow};
@@ -54,6 +55,26 @@ pub enum Input<'a, C> {
         /// The node.
         id: NodeId,
     },
+    /// The shell has noted and told all that the loss of a node means. What no other node can do is decided now.
+    LossTold,
+    /// Tasks are asked for. [`Effect::Invoke`] follows, at once or when it is known where their inputs are. Another
+    /// invocation that is held is begun first.
+    InvocationWanted {
+        /// The invocation.
+        id: InvocationId,
+        /// Its tasks.
+        tasks: Vec<TaskId>,
+        /// The action that waits for it.
+        caller: Option<TaskId>,
+        /// What is awaited about places.
+        awaited: PlacesAwaited,
+        /// Nodes have file servers that hold files.
+        nodes_hold_files: bool,
+    },
+    /// What is awaited about places may have changed.
+    PlacesAwaited(PlacesAwaited),
+    /// Nothing is to be waited for any more: an invocation that is held begins.
+    HeldInvocationDue,
     /// The code of an action wants its cores.
     LeaseWanted {
         /// The task.
@@ -246,6 +267,18 @@ pub enum Effect<C> {
         /// The task.
         id: TaskId,
     },
+    /// The node that was to look at the target of an attempt is about to be lost: the shell looks itself, and ends the
+    /// attempt by what it sees.
+    LookHere {
+        /// The task.
+        id: TaskId,
+    },
+    /// The node that was to look at the target of an attempt is about to be lost, and the target with it: the shell
+    /// takes the attempt.
+    TargetLost {
+        /// The task.
+        id: TaskId,
+    },
     /// End what the commands of a failed attempt have left behind, before the next attempt begins; answer
     /// [`Input::LeftEnded`].
     EndLeft {
@@ -264,6 +297,26 @@ pub enum Effect<C> {
     FailureLost {
         /// The task.
         id: TaskId,
+    },
+    /// Begin an invocation: the shell does what goes before it, and hands in [`Event::InvocationStarted`].
+    Invoke {
+        /// The invocation.
+        id: InvocationId,
+        /// Its tasks.
+        tasks: Vec<TaskId>,
+        /// The action that waits for it.
+        caller: Option<TaskId>,
+    },
+    /// No node is left, and none comes: the run cannot go on. The shell says why, and stops it.
+    NodesGone,
+    /// The tasks of a gang fail, since the nodes that are there are too few for it, and no more come.
+    GangRefused {
+        /// The gang.
+        id: GangId,
+        /// Cores that its tasks need together.
+        slots: u64,
+        /// Cores of all nodes.
+        slots_there: u64,
     },
     /// Start a command, though the action that wants it has ended: a thread of it goes on.
     StartUnowned {

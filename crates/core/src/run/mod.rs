@@ -2,10 +2,13 @@
 //!
 //! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their life, and the
 //! leases on cores), nodes (their life), stopping (what has to end), reachability (which files can be read, and what
-//! failures are due to), and what waits: retries that are delayed, ends of invocations. The hub and the simulator of
-//! faults drive it; both reach a part only through [`Run::handle`] and the few functions beside it. What follows from
-//! what between the parts is decided here alone; `docs/design/run.md` describes it.
+//! failures are due to), and what waits: retries that are delayed, an invocation, ends of invocations, gangs for which
+//! the nodes are too few. The hub and the simulator of faults drive it; both reach a part only through [`Run::handle`]
+//! and the few functions beside it. What follows from what between the parts is decided here alone;
+//! `docs/design/run.md` describes it.
 
+mod ends;
+mod held;
 mod input;
 mod retries;
 #[cfg(test)]
@@ -15,6 +18,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
 
+pub use held::PlacesAwaited;
 pub use input::{ActionEnding, Effect, Input};
 
 use crate::attempts::{
@@ -23,12 +27,14 @@ use crate::attempts::{
 use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output};
 use crate::ids::{NodeId, TaskId};
-use crate::nodes::{NodeEffect, NodeInput, NodeOrigin, NodeState, Nodes};
+use crate::nodes::{NodeEffect, NodeInput, NodeState, Nodes};
 use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability};
 use crate::scheduler::Scheduler;
 use crate::scheduler::task::TaskState;
 use crate::stopping::{StopEffect, StopHow, StopSettings, Stopping};
 use crate::time::Now;
+use ends::LargeGangs;
+use held::{Held as HeldInvocation, Wanted};
 use retries::Retries;
 
 /// One run. `D` is what the shell keeps with an attempt, `C` a command that has not been started.
@@ -42,6 +48,10 @@ pub struct Run<D, C> {
     /// Ends of invocations that the front must not learn before all actions on lost nodes have been unwound.
     endings: Vec<Output>,
     retries: Retries,
+    held: Option<HeldInvocation>,
+    large_gangs: LargeGangs,
+    /// Nodes have come or gone for good, or a gang needs more of them: to be reviewed after the input.
+    review: bool,
     /// Empty between inputs; kept for their memory.
     outputs: Vec<Output>,
     attempt_effects: Vec<AttemptEffect<C>>,
@@ -58,6 +68,9 @@ impl<D, C> Run<D, C> {
             reach: Reachability::new(asks_servers),
             endings: Vec::new(),
             retries: Retries::default(),
+            held: None,
+            large_gangs: LargeGangs::new(),
+            review: false,
             outputs: Vec::new(),
             attempt_effects: Vec::new(),
         }
@@ -92,8 +105,14 @@ impl<D, C> Run<D, C> {
     pub fn due_ns(&self) -> Option<u64> {
         let nodes_ns = self.nodes.due().map(|due| due.0);
         let stops_ns = self.stopping.due().map(|due| due.0);
-        let due = [nodes_ns, stops_ns, self.retries.due_ns(), self.reach.due_ns()];
+        let held_ns = self.held.as_ref().map(|held| held.until().0);
+        let due = [nodes_ns, stops_ns, self.retries.due_ns(), self.reach.due_ns(), held_ns];
         due.into_iter().flatten().min()
+    }
+
+    /// Whether an invocation waits until it is known where its inputs are.
+    pub fn holds_invocation(&self) -> bool {
+        self.held.is_some()
     }
 
     /// What the shell keeps with the attempt of a task.
@@ -109,31 +128,41 @@ impl<D, C> Run<D, C> {
         places: &P,
         out: &mut Vec<Effect<C>>,
     ) {
+        self.take_in(now, input, places, out);
+        if mem::take(&mut self.review) {
+            self.review_nodes(now, out);
+        }
+    }
+
+    fn take_in<P: FilePlaces>(
+        &mut self,
+        now: Now,
+        input: Input<'_, C>,
+        places: &P,
+        out: &mut Vec<Effect<C>>,
+    ) {
         match input {
             Input::Event(event) => self.on_event(now, event, places, out),
             Input::Reach(input) => self.tell_reach(now, input, places, out),
             Input::Node { id, input } => self.on_node(now, id, input, out),
-            Input::NodesExpected(expecting) => self.nodes.set_expecting(expecting),
-            // The shell answers first; the rest is still due.
-            Input::TimeCame if self.nodes.due().is_some_and(|due| due <= now.time) => {
-                let mut effects = Vec::new();
-                self.nodes.take_due(now.time, &mut effects);
-                self.follow_nodes(now, &effects, out);
+            Input::NodesExpected(expecting) => {
+                self.nodes.set_expecting(expecting);
+                self.review = true;
             }
-            Input::TimeCame => {
-                while let Some((id, attempt)) = self.retries.take(now.time.0) {
-                    self.tell(now, Event::RetryDue { id, attempt }, out);
-                }
-                if self.reach.due_ns().is_some_and(|due_ns| due_ns <= now.time.0) {
-                    self.tell_reach(now, ReachInput::TimeCame, places, out);
-                }
-                self.tell_stopping(out, |stopping, out| stopping.take_due(now.time, out));
-            }
+            Input::TimeCame => self.on_time(now, places, out),
             Input::InvocationOver { id } => self.attempts.resume(id, now),
             Input::CoresSet { node, cores } => self.attempts.set_cores(node, cores),
             Input::TripMeasured { node, trip_ns } => self.attempts.set_trip(node, trip_ns),
             Input::LookaheadOff => self.attempts.disable_lookahead(),
             Input::NodeLost { id } => self.lose_node(now, id, places, out),
+            Input::LossTold => self.review = true,
+            Input::InvocationWanted { id, tasks, caller, awaited, nodes_hold_files } => {
+                self.begin_held(out);
+                let wanted = Wanted { id, tasks, caller };
+                self.want_invocation(now, wanted, awaited, nodes_hold_files, out);
+            }
+            Input::PlacesAwaited(awaited) => self.on_places_awaited(awaited, out),
+            Input::HeldInvocationDue => self.begin_held(out),
             Input::LeaseWanted { id } => {
                 self.tell_attempts(out, |attempts, out| attempts.want_lease(id, out));
             }
@@ -209,6 +238,25 @@ impl<D, C> Run<D, C> {
         }
     }
 
+    fn on_time<P: FilePlaces>(&mut self, now: Now, places: &P, out: &mut Vec<Effect<C>>) {
+        if self.nodes.due().is_some_and(|due| due <= now.time) {
+            // The shell answers first; the rest is still due.
+            let mut effects = Vec::new();
+            self.nodes.take_due(now.time, &mut effects);
+            return self.follow_nodes(now, &effects, out);
+        }
+        if let Some(held) = self.held.take_if(|held| held.is_over(now.time, &self.nodes)) {
+            self.invoke(held.into_wanted(), out);
+        }
+        while let Some((id, attempt)) = self.retries.take(now.time.0) {
+            self.tell(now, Event::RetryDue { id, attempt }, out);
+        }
+        if self.reach.due_ns().is_some_and(|due_ns| due_ns <= now.time.0) {
+            self.tell_reach(now, ReachInput::TimeCame, places, out);
+        }
+        self.tell_stopping(out, |stopping, out| stopping.take_due(now.time, out));
+    }
+
     /// Hands an event to the scheduler, and what it means to the other parts.
     fn on_event<P: FilePlaces>(
         &mut self,
@@ -224,7 +272,48 @@ impl<D, C> Run<D, C> {
         self.tell(now, event, out);
         if let Some(id) = joined {
             self.tell_reach(now, ReachInput::NodeJoined { id }, places, out);
+            self.review = true;
         }
+    }
+
+    /// Begins an invocation, or holds it until it is known where its inputs are.
+    fn want_invocation(
+        &mut self,
+        now: Now,
+        wanted: Wanted,
+        awaited: PlacesAwaited,
+        nodes_hold_files: bool,
+        out: &mut Vec<Effect<C>>,
+    ) {
+        if self.scheduler.config.dry_run {
+            return self.invoke(wanted, out);
+        }
+        let needs_nodes = nodes_hold_files && self.scheduler.forecast(now).contains(&true);
+        match HeldInvocation::hold(now.time, wanted, awaited, needs_nodes, &self.nodes) {
+            Ok(held) => self.held = Some(held),
+            Err(wanted) => self.invoke(wanted, out),
+        }
+    }
+
+    fn on_places_awaited(&mut self, awaited: PlacesAwaited, out: &mut Vec<Effect<C>>) {
+        if let Some(held) = &mut self.held {
+            held.set_awaited(awaited);
+            if !held.waits(&self.nodes) {
+                self.begin_held(out);
+            }
+        }
+    }
+
+    fn begin_held(&mut self, out: &mut Vec<Effect<C>>) {
+        if let Some(held) = self.held.take() {
+            self.invoke(held.into_wanted(), out);
+        }
+    }
+
+    /// A caller whose node has been lost meanwhile waits for nothing any more.
+    fn invoke(&self, Wanted { id, tasks, caller }: Wanted, out: &mut Vec<Effect<C>>) {
+        let caller = caller.filter(|id| self.attempts.acting(*id).is_some());
+        out.push(Effect::Invoke { id, tasks, caller });
     }
 
     /// Hands an event to the scheduler alone. What it answers about attempts goes to those first.
@@ -256,6 +345,11 @@ impl<D, C> Run<D, C> {
                     let (failed, abandoned) = (failed.clone(), abandoned.clone());
                     out.push(Effect::EndHeld { id, failed, abandoned });
                     self.endings.push(output);
+                }
+                Output::GangTooLarge { id, slots, slots_there } => {
+                    self.large_gangs.insert(id, (slots, slots_there));
+                    self.review = true;
+                    out.push(Effect::Output(output));
                 }
                 other => out.push(Effect::Output(other)),
             }
@@ -401,17 +495,26 @@ impl<D, C> Run<D, C> {
         let leaves = matches!(input, NodeInput::LetGo) && self.nodes.is_up(id);
         let mut effects = Vec::new();
         self.nodes.handle(now.time, id, input, &mut effects);
-        if let NodeInput::Known { origin, .. } = input {
+        if matches!(input, NodeInput::Known { .. }) {
             self.attempts.set_cores(id, 0);
-            if matches!(origin, NodeOrigin::Recorded { .. }) {
-                self.tell(now, Event::NodeLost { id }, out);
-            }
         }
         if leaves {
             self.attempts.set_cores(id, 0);
             self.tell(now, Event::NodeLost { id }, out);
         }
         self.follow_nodes(now, &effects, out);
+    }
+
+    /// A node goes that was to look at targets: before it is lost, the shell looks where it can see them.
+    fn end_inspections(&self, node: NodeId, out: &mut Vec<Effect<C>>) {
+        let config = &self.scheduler.config;
+        let sees_files = !config.files_on_nodes || config.files_apart;
+        let is_looked_at = |(_, attempt): &(TaskId, &Attempt<D, C>)| {
+            attempt.node() == node && *attempt.state() == State::Inspecting
+        };
+        out.extend(self.attempts.all().filter(is_looked_at).map(|(id, _)| {
+            if sees_files { Effect::LookHere { id } } else { Effect::TargetLost { id } }
+        }));
     }
 
     fn follow_nodes(&mut self, now: Now, effects: &[NodeEffect], out: &mut Vec<Effect<C>>) {
@@ -421,8 +524,10 @@ impl<D, C> Run<D, C> {
                     self.tell(now, Event::NodeGivenUp { id }, out);
                 }
                 NodeEffect::Welcome { id, .. } => self.tell(now, Event::NodeCame { id }, out),
-                NodeEffect::Lose { .. } | NodeEffect::Miss { .. } => {}
+                NodeEffect::Lose { id } => self.end_inspections(id, out),
+                NodeEffect::Miss { .. } => {}
             }
+            self.review |= matches!(effect, NodeEffect::GiveUp { .. } | NodeEffect::Miss { .. });
             // Last: what the shell then says comes after what was wanted before.
             out.push(Effect::Node(*effect));
         }

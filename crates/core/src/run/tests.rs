@@ -5,15 +5,16 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{ActionEnding, Effect, Input, Run};
+use super::{ActionEnding, Effect, Input, PlacesAwaited, Run};
 use crate::attempts::{AttemptEffect, NextAttempt, Refusal, State};
 use crate::config::{Config, FailurePolicy};
-use crate::event::{ActionOutcome, Event, Output, TaskKind};
+use crate::event::{ActionOutcome, Event, Output, Oversubscribe, TaskKind};
 use crate::fact::Places;
-use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
+use crate::ids::{GangId, InvocationId, NodeId, RequirementId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState};
 use crate::reach::{FilePlaces, ReachEffect};
 use crate::requirement::{Capacity, Requirement};
+use crate::stager::HOLDINGS_LIMIT_NS;
 use crate::stopping::{Signal, StopEffect, StopHow, StopSettings};
 use crate::time::{Now, Time};
 
@@ -435,8 +436,237 @@ fn shell_ends_what_it_looks_at_on_a_node_before_the_rest_that_is_due() {
     assert_eq!(shell.run.due_ns(), Some(known + 31));
     shell.tell(Input::NodeLost { id });
     let effects = shell.tell(Input::TimeCame);
-    assert!(matches!(effects[..], [Effect::Node(NodeEffect::GiveUp { .. })]), "{effects:?}");
+    assert!(
+        matches!(effects[..], [Effect::Node(NodeEffect::GiveUp { .. }), Effect::NodesGone]),
+        "{effects:?}"
+    );
     assert_eq!((shell.run.nodes().state(id), shell.run.due_ns()), (NodeState::Lost, None));
+}
+
+#[test]
+fn target_that_a_lost_node_was_to_look_at_is_looked_at_from_here_or_goes_with_it() {
+    // Files on a shared file system; on nodes; in Gfarm, whose hosts are other servers.
+    for (on_nodes, apart) in [(false, false), (true, false), (true, true)] {
+        let config = Config { files_on_nodes: on_nodes, files_apart: apart, ..Config::default() };
+        let mut shell = Shell::new(config, 1, 1);
+        shell.begin_first();
+        let ending = ActionEnding::Succeeded { looks: true };
+        shell.tell(Input::ActionEnded { id: FIRST, ending, code: None });
+        let down = NodeInput::LinkDown { incarnation: 1, again: true };
+        let effects = shell.node(NodeId(0), down);
+        let is_expected = match effects[..] {
+            [Effect::LookHere { id: FIRST }, Effect::Node(NodeEffect::Lose { .. })] => {
+                !on_nodes || apart
+            }
+            [Effect::TargetLost { id: FIRST }, Effect::Node(NodeEffect::Lose { .. })] => {
+                on_nodes && !apart
+            }
+            _ => false,
+        };
+        assert!(is_expected, "{on_nodes} {apart} {effects:?}");
+    }
+}
+
+fn is_end(effect: &Effect<u32>) -> bool {
+    matches!(effect, Effect::NodesGone)
+}
+
+#[test]
+fn run_that_no_node_is_left_for_ends_when_the_loss_was_told() {
+    let mut shell = Shell::new(Config::default(), 1, 2);
+    let (first, last) = (NodeId(0), NodeId(1));
+    let down = |again| NodeInput::LinkDown { incarnation: 1, again };
+    shell.node(first, down(false));
+    shell.tell(Input::NodeLost { id: first });
+    assert!(!shell.tell(Input::LossTold).iter().any(is_end), "one is left");
+    shell.node(last, down(true));
+    shell.tell(Input::NodeLost { id: last });
+    assert!(!shell.tell(Input::LossTold).iter().any(is_end), "one may come back");
+    let effects = shell.node(last, NodeInput::StartFailed { again: false });
+    let given_up = Effect::<u32>::Node(NodeEffect::GiveUp { id: last });
+    assert_eq!(format!("{effects:?}"), format!("[{given_up:?}, NodesGone]"));
+    shell.tell(Input::Stop { how: StopHow::Gently, by_user: false, commands: &[] });
+    assert!(!shell.tell(Input::LossTold).iter().any(is_end), "it ends already");
+}
+
+#[test]
+fn run_waits_for_nodes_that_are_expected() {
+    let mut shell = Shell::new(Config::default(), 1, 0);
+    assert!(!shell.tell(Input::NodesExpected(true)).iter().any(is_end));
+    assert!(!shell.run.wants_nodes(), "nothing is to run");
+    shell.invoke(&[FIRST]);
+    assert!(shell.run.wants_nodes());
+    assert!(shell.tell(Input::NodesExpected(false)).iter().any(is_end));
+    assert!(!shell.run.wants_nodes());
+}
+
+/// Two tasks that begin together, and one node with one core; another one starts.
+fn with_large_gang(oversubscribe: Oversubscribe) -> Shell {
+    let mut shell = Shell::new(Config::default(), 2, 1);
+    shell.node(
+        NodeId(1),
+        NodeInput::Known { origin: NodeOrigin::Awaited, limits: NodeLimits::default() },
+    );
+    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
+    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    let effects = shell.invoke(&[FIRST, SECOND]);
+    let waits = |effect: &Effect<u32>| {
+        matches!(effect, Effect::Output(Output::GangTooLarge { slots: 2, slots_there: 1, .. }))
+    };
+    assert!(effects.iter().any(waits), "{effects:?}");
+    assert_eq!(starts(&effects), []);
+    shell
+}
+
+fn refusals(effects: &[Effect<u32>]) -> usize {
+    let is_refused = |effect: &&Effect<u32>| {
+        matches!(effect, Effect::GangRefused { slots: 2, slots_there: 1, .. })
+    };
+    effects.iter().filter(is_refused).count()
+}
+
+#[test]
+fn large_gang_is_refused_when_no_more_nodes_come_and_told_before_it_fails() {
+    let mut shell = with_large_gang(Oversubscribe::Never);
+    let effects = shell.node(NodeId(1), NodeInput::StartFailed { again: false });
+    assert_eq!(refusals(&effects), 1, "{effects:?}");
+    let refused = effects.iter().position(|effect| matches!(effect, Effect::GangRefused { .. }));
+    let end = Effect::<u32>::Output(Output::InvocationEnded {
+        id: InvocationId(0),
+        failed: vec![FIRST],
+        abandoned: vec![SECOND],
+    });
+    let ended = effects.iter().position(|effect| format!("{effect:?}") == format!("{end:?}"));
+    assert!(refused.is_some() && refused < ended, "{effects:?}");
+    assert_eq!(refusals(&shell.tell(Input::LossTold)), 0, "once");
+}
+
+#[test]
+fn large_gang_shares_cores_when_no_more_nodes_come_if_it_may() {
+    let mut shell = with_large_gang(Oversubscribe::WhenNoneComes);
+    assert_eq!(starts(&shell.tell(Input::LossTold)), [], "one may come");
+    let effects = shell.node(NodeId(1), NodeInput::StartFailed { again: false });
+    assert_eq!((refusals(&effects), starts(&effects).len()), (0, 2), "{effects:?}");
+}
+
+#[test]
+fn large_gang_begins_on_the_node_that_comes() {
+    let mut shell = with_large_gang(Oversubscribe::Never);
+    shell.node(NodeId(1), NodeInput::LinkUp { incarnation: 1 });
+    let effects = shell.join(NodeId(1));
+    assert_eq!((refusals(&effects), starts(&effects).len()), (0, 2), "{effects:?}");
+}
+
+#[test]
+fn large_gang_is_refused_at_once_where_no_node_comes() {
+    let mut shell = Shell::new(Config::default(), 2, 1);
+    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
+    let oversubscribe = Oversubscribe::Never;
+    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    assert_eq!(refusals(&shell.invoke(&[FIRST, SECOND])), 1);
+}
+
+/// Asks for the first task where nodes have file servers; whether it begins at once.
+fn want(shell: &mut Shell, awaited: PlacesAwaited, nodes_hold_files: bool) -> bool {
+    let id = InvocationId(0);
+    let wanted =
+        Input::InvocationWanted { id, tasks: vec![FIRST], caller: None, awaited, nodes_hold_files };
+    begins(&shell.tell(wanted))
+}
+
+fn begins(effects: &[Effect<u32>]) -> bool {
+    let begins = |effect: &Effect<u32>| matches!(effect, Effect::Invoke { caller: None, .. });
+    let count = effects.iter().filter(|effect| begins(effect)).count();
+    assert!(count < 2, "{effects:?}");
+    count == 1
+}
+
+const KNOWN: PlacesAwaited = PlacesAwaited { catalogue: false, holdings: false };
+const CATALOGUE: PlacesAwaited = PlacesAwaited { catalogue: true, holdings: false };
+const HOLDINGS: PlacesAwaited = PlacesAwaited { catalogue: false, holdings: true };
+
+#[test]
+fn invocation_waits_for_what_is_awaited_about_places() {
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    assert!(want(&mut shell, KNOWN, false) && !shell.run.holds_invocation());
+    for awaited in [CATALOGUE, HOLDINGS] {
+        assert!(!want(&mut shell, awaited, false) && shell.run.holds_invocation());
+        assert!(!begins(&shell.tell(Input::PlacesAwaited(awaited))));
+        assert!(begins(&shell.tell(Input::PlacesAwaited(KNOWN))));
+        assert!(!shell.run.holds_invocation());
+        assert!(!begins(&shell.tell(Input::PlacesAwaited(KNOWN))), "once");
+        assert!(!want(&mut shell, awaited, false));
+        assert!(begins(&shell.tell(Input::HeldInvocationDue)));
+        assert!(!begins(&shell.tell(Input::HeldInvocationDue)), "once");
+    }
+    assert!(!want(&mut shell, CATALOGUE, false));
+    let (id, tasks) = (InvocationId(1), vec![SECOND]);
+    let (awaited, nodes_hold_files) = (CATALOGUE, false);
+    let next = Input::InvocationWanted { id, tasks, caller: None, awaited, nodes_hold_files };
+    assert!(begins(&shell.tell(next)), "the one before begins first");
+    assert!(shell.run.holds_invocation());
+    let config = Config { dry_run: true, ..Config::default() };
+    assert!(want(&mut Shell::new(config, 1, 1), HOLDINGS, true), "a dry run waits for nothing");
+}
+
+#[test]
+fn invocation_waits_no_longer_than_the_limit() {
+    for (awaited, limit_ns) in [(CATALOGUE, 2_000_000_000), (HOLDINGS, HOLDINGS_LIMIT_NS)] {
+        let mut shell = Shell::new(Config::default(), 1, 1);
+        assert!(!want(&mut shell, awaited, false));
+        let due_ns = shell.now + limit_ns;
+        assert_eq!(shell.run.due_ns(), Some(due_ns));
+        shell.now = due_ns - 2;
+        assert!(!begins(&shell.tell(Input::TimeCame)));
+        assert!(begins(&shell.tell(Input::TimeCame)));
+        assert_eq!(shell.run.due_ns(), None);
+    }
+}
+
+#[test]
+fn invocation_waits_for_the_first_node_where_nodes_hold_files() {
+    let start = |shell: &mut Shell| {
+        let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
+        shell.node(NodeId(0), NodeInput::Known { origin, limits });
+        // A task that will run.
+        let (id, tasks) = (InvocationId(0), &[SECOND]);
+        shell.tell(Input::Event(Event::InvocationStarted { id, tasks, caller: None }));
+    };
+    let mut shell = Shell::new(Config::default(), 2, 0);
+    start(&mut shell);
+    assert!(want(&mut shell, KNOWN, false), "they do not");
+    assert!(!want(&mut shell, KNOWN, true));
+    assert!(!begins(&shell.tell(Input::PlacesAwaited(KNOWN))), "it starts");
+    // Without any node, it would only stand in the queue.
+    shell.now = shell.run.due_ns().unwrap();
+    assert!(!begins(&shell.tell(Input::TimeCame)));
+    assert_eq!(shell.run.due_ns(), Some(shell.now + 2_000_000_000));
+    shell.node(NodeId(0), NodeInput::LinkUp { incarnation: 1 });
+    shell.join(NodeId(0));
+    assert!(begins(&shell.tell(Input::PlacesAwaited(KNOWN))), "all are there");
+    // One is up, another one starts: for so long, and no longer.
+    let mut shell = Shell::new(Config::default(), 2, 0);
+    start(&mut shell);
+    let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
+    shell.node(NodeId(1), NodeInput::Known { origin, limits });
+    shell.node(NodeId(1), NodeInput::LinkUp { incarnation: 1 });
+    assert!(!want(&mut shell, KNOWN, true));
+    shell.now = shell.run.due_ns().unwrap();
+    assert!(begins(&shell.tell(Input::TimeCame)));
+}
+
+#[test]
+fn what_is_left_for_nothing_is_all_that_is_ready() {
+    let mut shell = Shell::new(Config::default(), 2, 0);
+    shell.tell(Input::NodesExpected(true));
+    shell.invoke(&[FIRST, SECOND]);
+    let nowhere = [RequirementId(0)].into();
+    assert_eq!(shell.run.left_for_nothing(&nowhere), Some(vec![FIRST, SECOND]));
+    assert_eq!(shell.run.left_for_nothing(&[].into()), None);
+    assert_eq!(shell.run.left_for_nothing(&[RequirementId(1)].into()), None);
+    let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
+    shell.node(NodeId(0), NodeInput::Known { origin, limits });
+    assert_eq!(shell.run.left_for_nothing(&nowhere), None, "a node starts");
 }
 
 fn stops(effects: &[Effect<u32>]) -> Vec<StopEffect> {

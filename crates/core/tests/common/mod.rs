@@ -3,8 +3,9 @@
 
 use rakuda_core::streams::{Said, StreamEnds, Weights};
 use rakuda_core::{
-    ActionOutcome, Capacity, Config, Event, Fact, GangId, InvocationId, NodeId, Output, Places,
-    Requirement, RequirementId, ResourceId, Scheduler, Settled, TaskId, TaskKind, Time, Timestamp,
+    ActionOutcome, Capacity, Config, Event, Fact, GangId, InvocationId, NodeId, Output,
+    Oversubscribe, Places, Requirement, RequirementId, ResourceId, Scheduler, Settled, TaskId,
+    TaskKind, Time, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -122,6 +123,8 @@ impl Script {
         let id = self.gangs;
         self.gangs += 1;
         let tasks = &ids(tasks);
+        let oversubscribe =
+            if oversubscribe { Oversubscribe::Always } else { Oversubscribe::Never };
         self.quietly(Event::GangDefined { id: GangId(id), tasks, oversubscribe });
         id
     }

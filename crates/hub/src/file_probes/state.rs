@@ -75,6 +75,18 @@ impl FileProbes {
         self.open.is_empty()
     }
 
+    /// The answer about the target of an attempt is awaited no longer; what was looked for beside it, if one was.
+    pub(crate) fn forget_target(&mut self, id: TaskId) -> Option<Vec<Search>> {
+        let is_it =
+            |probe: &FileProbe| matches!(probe, FileProbe::Target { id: of, .. } if *of == id);
+        let number =
+            self.open.iter().find(|(_, (_, probe))| is_it(probe)).map(|(number, _)| *number)?;
+        match self.open.remove(&number) {
+            Some((_, FileProbe::Target { searches, .. })) => Some(searches),
+            _ => None,
+        }
+    }
+
     /// Metadata calls that this process and agents elsewhere have made.
     pub fn operations(&self) -> Operations {
         let mut all = operations::total();

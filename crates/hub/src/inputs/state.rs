@@ -1,21 +1,9 @@
 //! Where the inputs of tasks are, as far as it is known.
 
-use rakuda_core::{FilePlaces, InvocationId, KnownPlaces, NodeId, Places, TaskId};
+use rakuda_core::{FilePlaces, KnownPlaces, NodeId, Places, TaskId};
 use rakuda_locate::{GfarmMount, Hosts, Located, Locator};
 use rakuda_proto::journal::FileIdentity;
 use tokio::sync::mpsc::UnboundedReceiver;
-
-/// What is wanted once the places of its inputs are known.
-#[derive(Debug)]
-pub(crate) struct HeldInvocation {
-    pub id: InvocationId,
-    pub tasks: Vec<TaskId>,
-    pub caller: Option<TaskId>,
-    /// When it goes on whatever is known, by the monotonic clock.
-    pub due_ns: u64,
-    /// It waits for nodes, and some task will need one.
-    pub needs_nodes: bool,
-}
 
 /// Where files are, as this run and the catalogue know.
 #[derive(Debug, Default)]
@@ -28,7 +16,6 @@ pub(crate) struct Inputs {
     pub(super) catalogue: Option<Catalogue>,
     /// Files that have not been looked up.
     pub(super) unlocated: Vec<TaskId>,
-    pub held: Option<HeldInvocation>,
 }
 
 #[derive(Debug)]
@@ -102,11 +89,6 @@ impl Inputs {
             return located;
         }
         std::future::pending().await
-    }
-
-    /// When what is held goes on, whatever is known then.
-    pub fn due_ns(&self) -> Option<u64> {
-        self.held.as_ref().map(|held| held.due_ns)
     }
 }
 

@@ -77,7 +77,7 @@ impl Hub {
         }
         // The scheduler knows by now what is gone: the rest need not be made again.
         self.join_node(id, true);
-        self.check_held_invocation();
+        self.note_places_awaited();
     }
 
     /// A file of an earlier run is still where it was.

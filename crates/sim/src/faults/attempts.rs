@@ -6,7 +6,7 @@
 pub(crate) mod state;
 
 use rakuda_core::{
-    ActionEnding, ActionOutcome, Attempt, AttemptEffect, AttemptState, Event, Input, InvocationId,
+    ActionEnding, ActionOutcome, Attempt, AttemptEffect, AttemptState, Input, InvocationId,
     NextAttempt, NodeId, Refusal, TaskId, Time,
 };
 
@@ -67,6 +67,7 @@ impl Chaos {
             return;
         }
         self.note(format_args!("front: {task} {what:?}"));
+        self.tell(Input::HeldInvocationDue);
         let id = TaskId(task);
         let number = self.hub.run.attempts().get(id).map(rakuda_core::Attempt::number);
         match *what {
@@ -105,14 +106,7 @@ impl Chaos {
         let invocation = InvocationId(self.hub.attempts.invocations);
         self.hub.attempts.calls.insert(invocation.0, (id.0, attempt));
         let caller = self.hub.run.attempts().acting_as(id, attempt).map(|_| id);
-        let tasks = [TaskId(called)];
-        if self.scenario.stages() {
-            self.request_stage_out(&tasks, true);
-        }
-        self.event(Event::InvocationStarted { id: invocation, tasks: &tasks, caller });
-        if caller.is_some() {
-            self.shadow(id).in_line = None;
-        }
+        self.want_invocation(invocation, vec![TaskId(called)], caller);
     }
 
     /// What an action has invoked is settled.

@@ -3,6 +3,8 @@
 
 pub(crate) mod state;
 
+use std::collections::BTreeMap;
+
 use rakuda_core::{FilePlaces as _, HostId, NodeId, Places, ReachInput, TaskId};
 
 use super::chaos::Chaos;
@@ -22,13 +24,21 @@ impl Chaos {
     /// A round begins that is about these failures.
     pub(crate) fn note_asked(&mut self, round: u32) {
         let hosts: Vec<u32> = self.gfarm.causes.values().filter_map(|cause| cause.host).collect();
-        let sampled: Vec<u32> = hosts.into_iter().filter(|host| self.is_sampled(*host)).collect();
+        let sampled: BTreeMap<u32, u32> =
+            hosts.into_iter().filter_map(|host| Some((host, self.sample_of(host)?))).collect();
         let held = &self.hub.reach.held;
         for ((task, _), cause) in &mut self.gfarm.causes {
             if held.contains(&TaskId(*task)) {
                 cause.round = Some(round);
-                cause.sampled |= cause.host.is_some_and(|host| sampled.contains(&host));
+                cause.sampled = cause.host.and_then(|host| sampled.get(&host).copied());
             }
+        }
+    }
+
+    /// A file is begun anew: what an answer says of it tells of no host any more.
+    pub(crate) fn note_begun(&mut self, file: u32) {
+        for cause in self.gfarm.causes.values_mut() {
+            cause.sampled.take_if(|sampled| *sampled == file);
         }
     }
 
@@ -89,7 +99,7 @@ impl Chaos {
                 if !is_as_it_was {
                     return Some("counted: over before it was asked about");
                 }
-                let is_known = cause.named || cause.sampled;
+                let is_known = cause.named || cause.sampled.is_some();
                 (!is_known).then_some("counted: nobody knew a file of the host")
             }
             (None, Some(file)) => {
@@ -104,7 +114,7 @@ impl Chaos {
     }
 
     /// Whether a file is asked about, for a host that is a node, when anything fails.
-    fn is_sampled(&self, host: u32) -> bool {
+    fn sample_of(&self, host: u32) -> Option<u32> {
         let only = Places::One(NodeId(host));
         let places = &self.hub.reach.places;
         let mut sole = places.known().filter(|id| {
@@ -113,9 +123,8 @@ impl Chaos {
                 && !self.hub.run.reach().is_lost(*id)
         });
         // It is another host's in truth where the maker's disk was full.
-        sole.next().is_some_and(|id| {
-            self.gfarm.listed_hosts(id.0).is_some_and(|hosts| hosts.contains(&host))
-        })
+        let TaskId(id) = sole.next()?;
+        self.gfarm.listed_hosts(id).filter(|hosts| hosts.contains(&host)).map(|_| id)
     }
 
     /// The workflow has ended with failures. Whether each of them is one that the limits allow: what fails after the
@@ -124,7 +133,10 @@ impl Chaos {
         let reach = &self.hub.reach;
         let limited = &self.hub.staging.limited;
         let is_allowed = |id: &TaskId| {
-            reach.limited.contains(id) || reach.given_up.contains(id) || limited.contains(id)
+            reach.limited.contains(id)
+                || reach.given_up.contains(id)
+                || limited.contains(id)
+                || self.hub.refused.contains(id)
         };
         if !failed.first().is_some_and(is_allowed) {
             return false;

@@ -194,6 +194,7 @@ impl Chaos {
             Happening::LeaderDies => self.kill_leader(),
             Happening::UserStops(how) => self.stop_by_user(how),
             Happening::HubUp => self.start_hub(),
+            Happening::Invoked { life } => self.on_invoked(life),
             Happening::MachineUp { node } => self.on_machine_up(node),
             Happening::LinkUp { node } => self.on_link_up(node),
             Happening::LinkFast { node } => self.links[node as usize].slowness = 1,

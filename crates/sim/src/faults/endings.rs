@@ -82,17 +82,9 @@ impl Chaos {
         }
     }
 
-    /// The node of attempts is gone. Those whose end was only to be looked at have ended.
+    /// The node of attempts is gone.
     pub(crate) fn lose_attempts(&mut self, node: u32) {
         let there = NodeId(node);
-        // Targets that are staged out are staging's.
-        let looked_at = |state: &AttemptState| *state == AttemptState::Inspecting;
-        let attempts = self.hub.run.attempts().all();
-        let ended = attempts.filter(|(_, one)| one.node() == there && looked_at(one.state()));
-        let ended: Vec<TaskId> = ended.map(|(id, _)| id).collect();
-        for id in ended {
-            self.hub.run.take(id);
-        }
         let acting = self.hub.run.attempts().all_acting().filter(|(_, one)| one.node() == there);
         let acting: Vec<TaskId> = acting.map(|(id, _)| id).collect();
         self.tell(Input::NodeLost { id: there });

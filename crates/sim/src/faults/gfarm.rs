@@ -204,7 +204,7 @@ impl Chaos {
             epoch: host.map_or(0, |host| self.gfarm.epoch(host)),
             failed_ns: self.now + after_ns,
             round: None,
-            sampled: false,
+            sampled: None,
             seen: false,
         };
         self.note(format_args!("{task} attempt {attempt} fails over {cause:?}"));

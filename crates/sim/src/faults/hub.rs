@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rakuda_core::{
-    Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input, InvocationId,
-    NextAttempt, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, NodeState, Output, Places,
-    ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled, Signal, StopEffect, StopHow,
-    StopSettings, TaskId, TaskKind, Time, stager::StagerInput,
+    ActionOutcome, Capacity, Config, Counts, Effect, Event, Fact, FilePlaces as _, GangId, Input,
+    InvocationId, NextAttempt, NodeEffect, NodeId, NodeInput, NodeLimits, NodeOrigin, Output,
+    Oversubscribe, Places, ReachEffect, ReachInput, Requirement, RequirementId, Run, Settled,
+    Signal, StopEffect, StopHow, StopSettings, TaskId, TaskKind, Time, stager::StagerInput,
 };
 
 use super::attempts::state::{HubAttempts, Later, Shadow};
@@ -73,6 +73,10 @@ pub(crate) struct Hub {
     /// The scheduler has ended the invocation: what dies from now on is no loss that it could make
     /// good, though the front may hear of the end much later.
     is_ending: bool,
+    /// Tasks of gangs that were refused.
+    pub(crate) refused: BTreeSet<TaskId>,
+    /// No node was left, or none came for a gang: the user gives the same command again when the run has ended.
+    runs_again: bool,
     /// The journal: files that were made and those that the workflow starts from; and attempts that have not ended.
     pub(crate) made: BTreeMap<u32, Made>,
     pub(crate) open: BTreeSet<u32>,
@@ -100,6 +104,8 @@ impl Hub {
             staging: HubStaging::new(scenario.home()),
             remembered: Vec::new(),
             is_ending: false,
+            refused: BTreeSet::new(),
+            runs_again: false,
             made,
             open: BTreeSet::new(),
         }
@@ -117,7 +123,6 @@ impl Hub {
 impl Chaos {
     /// A hub begins, with what the journal says.
     pub(crate) fn start_hub(&mut self) {
-        let given_up = self.nodes_given_up();
         let hub = &mut self.hub;
         hub.up = true;
         hub.life += 1;
@@ -130,6 +135,8 @@ impl Chaos {
         hub.reach = HubReach::new(self.now);
         self.gfarm.causes.clear();
         hub.is_ending = false;
+        hub.refused.clear();
+        hub.runs_again = false;
         // Targets of attempts that did not end are not taken as good.
         for task in &hub.open {
             hub.made.remove(task);
@@ -140,8 +147,8 @@ impl Chaos {
         self.start_staging();
         self.start_front();
         self.note(format_args!("hub starts"));
-        for (node, given_up) in (0..).zip(given_up) {
-            self.know_node(node, given_up);
+        for node in 0..self.scenario.cores.len() as u32 {
+            self.know_node(node);
         }
         if self.scenario.stages() {
             let (id, origin) =
@@ -156,31 +163,17 @@ impl Chaos {
         self.perform_outputs();
     }
 
-    /// What the last hub has noted of nodes.
-    fn nodes_given_up(&self) -> Vec<bool> {
-        let mut given_up = vec![false; self.scenario.cores.len()];
-        for (id, state) in self.hub.run.nodes().states() {
-            if let Some(given_up) = given_up.get_mut(id.0 as usize) {
-                *given_up = state == NodeState::Lost;
-            }
-        }
-        given_up
-    }
-
-    fn know_node(&mut self, node: u32, given_up: bool) {
+    fn know_node(&mut self, node: u32) {
         let holds_inputs = self.scenario.tasks.iter().any(|j| !j.has_action && j.place == node);
         // What the last hub has started may run until no node can join. After that the nodes have their time.
         let closed_ns = self.hub.opens_ns - if self.hub.life == 1 { 0 } else { self.now };
         let limits = NodeLimits {
-            start_ns: Some(SILENCE_NS),
+            start_ns: Some(closed_ns + SILENCE_NS),
             unresponsive_ns: Some(SILENCE_NS),
             // Inputs are always waited for, for nothing makes them.
-            away_ns: (!holds_inputs).then_some(closed_ns + AWAY_NS),
+            away_ns: (!holds_inputs).then_some(AWAY_NS),
         };
-        let origin = match self.hub.life {
-            1 => NodeOrigin::Awaited,
-            _ => NodeOrigin::Recorded { given_up },
-        };
+        let origin = NodeOrigin::Awaited;
         self.tell(Input::Node { id: NodeId(node), input: NodeInput::Known { origin, limits } });
     }
 
@@ -226,9 +219,7 @@ impl Chaos {
             self.event(Event::GangDefined { id, tasks: &tasks, oversubscribe });
         }
         self.hub.staging.wanted = wanted;
-        if !self.hold_invocation() {
-            self.start_invocation();
-        }
+        self.queue.push(self.hub.opens_ns, Happening::Invoked { life: self.hub.life });
     }
 
     /// What the hub knows of a file.
@@ -303,12 +294,23 @@ impl Chaos {
                 self.on_invocation_over(&failed, &abandoned);
             }
             Effect::Look { id } => self.look_at_target(id),
+            Effect::LookHere { id } => {
+                self.count("targets looked at by the hub");
+                self.finish_attempt(id.0, ActionOutcome::Succeeded);
+            }
+            Effect::TargetLost { id } => {
+                self.count("targets lost before a node looked");
+                self.hub.run.take(id);
+            }
             Effect::EndLeft { id } => self.later(id.0, Later::Cleared),
             Effect::Finish { id, outcome } => self.finish_attempt(id.0, outcome),
             Effect::FailureLost { id } => {
                 self.hub.reach.held.remove(&id);
                 assert!(self.on_unwound(id), "the failure of {} went with no node", id.0);
             }
+            Effect::Invoke { id, tasks, caller } => self.begin_invocation(id, &tasks, caller),
+            Effect::NodesGone => self.on_nodes_gone(),
+            Effect::GangRefused { id, .. } => self.on_gang_refused(id),
             Effect::StartUnowned { id, command } | Effect::DropUnowned { id, command } => {
                 panic!("command {command} of {} is of no attempt", id.0);
             }
@@ -392,8 +394,13 @@ impl Chaos {
                     self.check_targets_at_home();
                 }
                 if self.is_stopping() {
-                    self.count("runs ended by the user");
                     self.check_no_commands_left();
+                }
+                if self.hub.runs_again {
+                    return self.run_again();
+                }
+                if self.is_stopping() {
+                    self.count("runs ended by the user");
                 }
                 self.ended = true;
             }
@@ -405,7 +412,7 @@ impl Chaos {
                 self.count("attempts ended with their gang");
                 self.abort_attempt(id);
             }
-            // A node that comes again changes that.
+            // `Run` says what becomes of it.
             Output::GangTooLarge { id, .. } => self.note(format_args!("gang {} waits", id.0)),
             Output::GangEntangled { .. }
             | Output::TurnTaken { .. }
@@ -416,6 +423,66 @@ impl Chaos {
             | Output::CompareRecord { .. }
             | Output::Resolve { .. } => panic!("nothing calls for {output:?}"),
         }
+    }
+
+    /// The user has said what is wanted.
+    pub(crate) fn on_invoked(&mut self, life: u64) {
+        if self.hub.up && life == self.hub.life {
+            let tasks = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
+            self.want_invocation(InvocationId(0), tasks, None);
+        }
+    }
+
+    /// Tasks are asked for.
+    pub(crate) fn want_invocation(
+        &mut self,
+        id: InvocationId,
+        tasks: Vec<TaskId>,
+        caller: Option<TaskId>,
+    ) {
+        let awaited = self.places_awaited();
+        let nodes_hold_files = self.scenario.gfarm.is_some();
+        self.tell(Input::InvocationWanted { id, tasks, caller, awaited, nodes_hold_files });
+        if self.hub.run.holds_invocation() {
+            self.count("invocations held");
+        }
+    }
+
+    /// It is known where the inputs of tasks that are asked for are, or was waited for long enough.
+    fn begin_invocation(&mut self, id: InvocationId, tasks: &[TaskId], caller: Option<TaskId>) {
+        if self.scenario.stages() {
+            self.request_stage_out(tasks, id != InvocationId(0));
+        }
+        self.event(Event::InvocationStarted { id, tasks, caller });
+        if let Some(caller) = caller {
+            self.shadow(caller).in_line = None;
+        }
+    }
+
+    /// The run cannot go on: the hub stops it.
+    fn on_nodes_gone(&mut self) {
+        self.count("runs that no node is left for");
+        self.note(format_args!("no node is left"));
+        self.hub.runs_again = true;
+        let commands: Vec<u32> = self.hub.attempts.commands.keys().copied().collect();
+        self.tell(Input::Stop { how: StopHow::Gently, by_user: false, commands: &commands });
+    }
+
+    fn on_gang_refused(&mut self, id: GangId) {
+        self.count("gangs refused");
+        self.note(format_args!("gang {} is refused", id.0));
+        self.hub.runs_again = true;
+        let gang = self.hub.run.scheduler().gang(id);
+        assert_eq!(gang.oversubscribe, Oversubscribe::Never, "{id:?} may share");
+        self.hub.refused.extend(gang.tasks);
+    }
+
+    /// The run has ended for want of nodes: the user gives the same command again.
+    fn run_again(&mut self) {
+        self.count("runs again");
+        self.stop_hub();
+        let for_ns = 1 + self.random.below(12 * SECOND_NS);
+        self.queue.push(self.now + for_ns, Happening::HubUp);
     }
 
     /// The scheduler has ended the invocation, which the front may not know yet.
@@ -441,6 +508,7 @@ impl Chaos {
         // Its old file is overwritten from now on.
         self.tell(Input::Reach(ReachInput::MakingBegan { id }));
         self.hub.reach.forget(id);
+        self.note_begun(task);
         self.hub.made.remove(&task);
         self.begin_attempt(id, start);
     }
@@ -517,7 +585,7 @@ impl Chaos {
                 self.send_order(node, session, Order::Ping { heard_ns });
             }
         }
-        self.check_held_invocation();
+        self.note_places_awaited();
         self.abort_late(TIMEOUT_NS);
         self.tell(Input::TimeCame);
     }
@@ -577,7 +645,7 @@ impl Chaos {
                 self.note(format_args!("node {} is given up", id.0));
                 self.count("nodes given up");
                 self.stage(StagerInput::NodeGivenUp { id });
-                self.check_held_invocation();
+                self.note_places_awaited();
             }
             NodeEffect::Miss { .. } | NodeEffect::Gone { .. } => {
                 panic!("nothing calls for {effect:?}")
@@ -596,6 +664,7 @@ impl Chaos {
         if self.scenario.stages() {
             self.tell_staging_of_loss(node);
         }
+        self.tell(Input::LossTold);
         // Each report is an input of its own.
         self.perform_outputs();
     }
@@ -691,6 +760,7 @@ impl Chaos {
         let untold = std::mem::take(&mut self.hub.peers[node as usize].untold);
         self.event(Event::NodeJoined { id, capacity, files_kept });
         self.hub.staging.earlier.join(id);
+        self.note_places_awaited();
         for ended in untold {
             if ended.life == life && !self.ended {
                 self.count("late reports");

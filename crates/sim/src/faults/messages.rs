@@ -168,6 +168,10 @@ pub(crate) enum Happening {
     LeaderDies,
     UserStops(StopHow),
     HubUp,
+    /// The user has said what that hub is to make.
+    Invoked {
+        life: u64,
+    },
     MachineUp {
         node: u32,
     },

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::iter;
 
-use rakuda_core::{Config, FailurePolicy, Policy};
+use rakuda_core::{Config, FailurePolicy, Oversubscribe, Policy};
 
 use crate::random::{Purpose, Random};
 use crate::units::SECOND_NS;
@@ -43,7 +43,7 @@ pub(crate) struct TaskPlan {
 pub(crate) struct Scenario {
     pub(crate) tasks: Vec<TaskPlan>,
     /// Tasks that begin together, and whether there may be more of them than slots.
-    pub(crate) gangs: Vec<(Vec<u32>, bool)>,
+    pub(crate) gangs: Vec<(Vec<u32>, Oversubscribe)>,
     /// Streams join the tasks of each.
     pub(crate) joined: bool,
     /// Cores of each node.
@@ -109,7 +109,7 @@ impl Scenario {
         };
         let short = random.below(3) == 0;
         let mut tasks = draw_tasks(&mut random, nodes as u64, retry, if short { 24 } else { 8 });
-        let cores = (0..nodes).map(|_| 1 + random.below(4) as u32).collect();
+        let cores: Vec<u32> = (0..nodes).map(|_| 1 + random.below(4) as u32).collect();
         let mut heals_ns = (30 + random.below(270)) * SECOND_NS;
         let mut between_ns = (2 + random.below(30)) * SECOND_NS;
         let wide = !short && random.below(4) == 0;
@@ -138,7 +138,7 @@ impl Scenario {
         // Whose fault it is that a task in Gfarm failed, `causes` holds against each for itself.
         let gangs = match gfarm {
             _ if joined => draw_sets(seed, &mut tasks),
-            None => draw_gangs(seed, &mut tasks, config.policy),
+            None => draw_gangs(seed, &mut tasks, &cores, config.policy),
             Some(_) => Vec::new(),
         };
         let calls = seed >= LATER_SEEDS && gangs.is_empty() && draw_calls(seed, &mut tasks);
@@ -187,7 +187,7 @@ pub(crate) fn bytes_of(file: u32) -> u64 {
 }
 
 /// Bytes that are enough for the inputs of any one task, or of one of these sets, and a little more.
-fn room_bytes(tasks: &[TaskPlan], sets: &[(Vec<u32>, bool)], more: u64) -> u64 {
+fn room_bytes(tasks: &[TaskPlan], sets: &[(Vec<u32>, Oversubscribe)], more: u64) -> u64 {
     let of_tasks = tasks.iter().map(|plan| bytes_read(iter::once(plan)));
     let of_sets = sets.iter().map(|(set, _)| set.iter().map(|task| &tasks[*task as usize]));
     of_tasks.chain(of_sets.map(bytes_read)).max().unwrap_or(0) + more
@@ -274,9 +274,14 @@ fn draw_gfarm(seed: u64, tasks: &mut [TaskPlan], nodes: u32) -> Option<GfarmScen
 
 /// Tasks of one layer, which never need one another; in every third seed. With one action at a time
 /// a gang begins only if its tasks share a core.
-fn draw_gangs(seed: u64, tasks: &mut [TaskPlan], policy: Policy) -> Vec<(Vec<u32>, bool)> {
+fn draw_gangs(
+    seed: u64,
+    tasks: &mut [TaskPlan],
+    cores: &[u32],
+    policy: Policy,
+) -> Vec<(Vec<u32>, Oversubscribe)> {
     let mut random = Random::new(seed, Purpose::Gangs);
-    let mut gangs: Vec<(Vec<u32>, bool)> = Vec::new();
+    let mut gangs: Vec<(Vec<u32>, Oversubscribe)> = Vec::new();
     if random.below(3) > 0 {
         return gangs;
     }
@@ -290,10 +295,23 @@ fn draw_gangs(seed: u64, tasks: &mut [TaskPlan], policy: Policy) -> Vec<(Vec<u32
         for member in &members[1..] {
             tasks[*member as usize].troubles = 0;
         }
-        // A gang that nodes of any sort can take: a seed must finish.
-        let oversubscribe = policy == Policy::Serial || random.below(2) == 0;
-        let slots: u32 = members.iter().map(|id| tasks[*id as usize].cores).sum();
-        gangs.push((members, oversubscribe || slots > 1));
+        // All nodes together can take a gang that never shares: a seed must finish. No task wants more than two cores.
+        let pairs: u32 = cores.iter().map(|cores| cores / 2).sum();
+        let fits = policy != Policy::Serial && members.len() <= pairs as usize;
+        let oversubscribe = if policy == Policy::Serial || seed < LATER_SEEDS {
+            Oversubscribe::Always
+        } else if random.below(2) == 0 {
+            Oversubscribe::WhenNoneComes
+        } else if fits {
+            Oversubscribe::Never
+        } else {
+            Oversubscribe::Always
+        };
+        if seed < LATER_SEEDS && policy != Policy::Serial {
+            // Their runs were drawn with one number more.
+            random.below(2);
+        }
+        gangs.push((members, oversubscribe));
     }
     gangs
 }
@@ -313,7 +331,7 @@ fn layers_of(tasks: &[TaskPlan]) -> Vec<Vec<u32>> {
 }
 
 /// Most tasks, in sets of one layer that streams join. What goes wrong with one of them goes wrong for all.
-fn draw_sets(seed: u64, tasks: &mut [TaskPlan]) -> Vec<(Vec<u32>, bool)> {
+fn draw_sets(seed: u64, tasks: &mut [TaskPlan]) -> Vec<(Vec<u32>, Oversubscribe)> {
     let mut random = Random::new(seed, Purpose::Gangs);
     let mut sets = Vec::new();
     for layer in layers_of(tasks) {
@@ -323,7 +341,7 @@ fn draw_sets(seed: u64, tasks: &mut [TaskPlan]) -> Vec<(Vec<u32>, bool)> {
             rest = others;
             if random.below(4) > 0 {
                 set[1..].iter().for_each(|task| tasks[*task as usize].troubles = 0);
-                sets.push((set.to_vec(), true));
+                sets.push((set.to_vec(), Oversubscribe::Always));
             }
         }
     }

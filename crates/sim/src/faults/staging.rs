@@ -8,12 +8,10 @@ pub(crate) mod state;
 
 use std::slice;
 
-use rakuda_core::stager::{
-    Answer, Found, HOLDINGS_LIMIT_NS, MadeTarget, Outgoing, StagerEffect, StagerInput,
-};
+use rakuda_core::stager::{Answer, Found, MadeTarget, Outgoing, StagerEffect, StagerInput};
 use rakuda_core::{
-    ActionOutcome, AttemptState, Event, Fact, Input, InvocationId, NodeId, NodeState, Output,
-    Places, TaskId,
+    ActionOutcome, AttemptState, Event, Fact, Input, NodeId, NodeState, Output, Places,
+    PlacesAwaited, TaskId,
 };
 
 use super::attempts::state::Later;
@@ -308,7 +306,7 @@ impl Chaos {
         if self.hub.run.nodes().state(NodeId(node)) == NodeState::Lost {
             self.stage(StagerInput::NodeGivenUp { id: NodeId(node) });
         }
-        self.check_held_invocation();
+        self.note_places_awaited();
     }
 
     /// Notes for later hubs that a node has a file as it is now.
@@ -353,7 +351,7 @@ impl Chaos {
         }
         self.hub.staging.asked.remove(&node);
         self.join_node(node, true);
-        self.check_held_invocation();
+        self.note_places_awaited();
     }
 
     /// A file of an earlier hub is still where it was.
@@ -424,30 +422,16 @@ impl Chaos {
         earlier.is_waited_for(stager.ledger(), home, nodes, |file| self.hub.open.contains(&file.0))
     }
 
-    /// The invocation waits for nodes that may have what it needs; or is to begin.
-    pub(crate) fn hold_invocation(&mut self) -> bool {
-        let waits = self.scenario.stages() && self.waits_for_nodes();
-        if waits {
-            self.count("invocations held for nodes");
-            self.hub.staging.held_until_ns = Some(self.hub.opens_ns + HOLDINGS_LIMIT_NS);
-        }
-        waits
+    pub(crate) fn places_awaited(&self) -> PlacesAwaited {
+        let holdings = self.scenario.stages() && self.waits_for_nodes();
+        PlacesAwaited { catalogue: false, holdings }
     }
 
-    pub(crate) fn check_held_invocation(&mut self) {
-        let Some(until_ns) = self.hub.staging.held_until_ns else { return };
-        if self.now >= until_ns || !self.waits_for_nodes() {
-            self.hub.staging.held_until_ns = None;
-            self.start_invocation();
+    pub(crate) fn note_places_awaited(&mut self) {
+        if self.hub.run.holds_invocation() {
+            let awaited = self.places_awaited();
+            self.tell(Input::PlacesAwaited(awaited));
         }
-    }
-
-    /// The tasks that the workflow is for are asked for.
-    pub(crate) fn start_invocation(&mut self) {
-        let wanted: Vec<TaskId> = self.hub.staging.wanted.iter().copied().map(TaskId).collect();
-        self.request_stage_out(&wanted, false);
-        let id = InvocationId(0);
-        self.event(Event::InvocationStarted { id, tasks: &wanted, caller: None });
     }
 
     /// These are asked for.

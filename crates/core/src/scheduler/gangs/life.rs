@@ -4,7 +4,7 @@
 //! does not end well, all of them run again. This part does not know where they run.
 
 use super::{Gang, GangPhase};
-use crate::event::{Output, Settled, TaskKind};
+use crate::event::{Output, Oversubscribe, Settled, TaskKind};
 use crate::ids::{GangId, InvocationId, NodeId, TaskId};
 use crate::scheduler::Scheduler;
 use crate::scheduler::task::{Reason, TaskState};
@@ -14,7 +14,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 impl Scheduler {
-    pub(crate) fn on_gang_defined(&mut self, id: GangId, tasks: &[TaskId], oversubscribe: bool) {
+    pub(crate) fn on_gang_defined(
+        &mut self,
+        id: GangId,
+        tasks: &[TaskId],
+        oversubscribe: Oversubscribe,
+    ) {
         assert!(!tasks.is_empty(), "a gang has tasks");
         for task in tasks {
             let state = self.graph.tasks[*task].state;
@@ -85,7 +90,7 @@ impl Scheduler {
     /// No more nodes come, and those that are there are to do.
     pub(crate) fn on_gang_shares(&mut self, id: GangId) {
         let gang = &mut self.gangs.all[id];
-        gang.oversubscribe = true;
+        gang.oversubscribe = Oversubscribe::Always;
         gang.too_large = false;
         self.gangs.fresh = true;
     }

@@ -12,6 +12,7 @@ mod places;
 mod turns;
 mod upstream;
 
+use crate::event::Oversubscribe;
 use crate::ids::{GangId, IdVec, NodeId, TaskId};
 use crate::scheduler::Scheduler;
 use crate::scheduler::node::Need;
@@ -40,7 +41,7 @@ pub enum GangPhase {
 pub(crate) struct Gang {
     /// As given, each once.
     members: Vec<TaskId>,
-    oversubscribe: bool,
+    oversubscribe: Oversubscribe,
     phase: GangPhase,
     /// Members in the state `Mustered`.
     mustered: usize,
@@ -185,6 +186,8 @@ pub struct GangView<'a> {
     pub older: usize,
     /// The nodes that are there could not run it if nothing else ran.
     pub too_large: bool,
+    /// Whether it may run with more tasks than slots.
+    pub oversubscribe: Oversubscribe,
     /// It runs, or is to run, with more tasks than slots.
     pub oversubscribed: bool,
 }
@@ -214,6 +217,7 @@ impl Scheduler {
             slots_kept: held.map(|slot| u64::from(slot.need.cores)).sum(),
             older,
             too_large: gang.too_large,
+            oversubscribe: gang.oversubscribe,
             oversubscribed: gang.oversubscribed,
         }
     }

@@ -10,7 +10,7 @@
 
 use super::turns::shares_of;
 use super::{Gang, GangPhase, Slot};
-use crate::event::{Output, Settled};
+use crate::event::{Output, Oversubscribe, Settled};
 use crate::ids::{GangId, NodeId, RequirementId, ResourceId, TaskId};
 use crate::requirement::Capacity;
 use crate::scheduler::Scheduler;
@@ -256,10 +256,10 @@ impl Scheduler {
         };
         let (slots, oversubscribed) = match fits {
             Some(slots) => (Some(slots), false),
-            None if gang.oversubscribe && gang.joined && !gang.spread => {
+            None if gang.oversubscribe == Oversubscribe::Always && gang.joined && !gang.spread => {
                 (self.plan_on_largest(&wanted, gang), !gang.by_turns)
             }
-            None if gang.oversubscribe => {
+            None if gang.oversubscribe == Oversubscribe::Always => {
                 (self.plan_oversubscribed(&wanted, None, gang), !gang.by_turns)
             }
             None => (None, false),

@@ -13,8 +13,8 @@ pub(crate) struct Cause {
     pub(crate) failed_ns: u64,
     /// The last round that was about it.
     pub(crate) round: Option<u32>,
-    /// Files that such a round asked about tell of the host.
-    pub(crate) sampled: bool,
+    /// The file that such a round asked about to know of the host, unless it is being made anew since.
+    pub(crate) sampled: Option<u32>,
     /// Such a round has found the host unresponsive, or the file out of reach.
     pub(crate) seen: bool,
 }

@@ -111,8 +111,6 @@ pub(crate) struct HubStaging {
     pub(crate) earlier: Earlier<u32, u32, Version>,
     /// Files that nodes were asked about and have not answered.
     pub(crate) asked: BTreeMap<u32, Vec<Expected<u32, Version>>>,
-    /// The invocation waits until then for nodes that may have files.
-    pub(crate) held_until_ns: Option<u64>,
     /// Files that could not be staged in there for a fault of the data links, or of a disk.
     pub(crate) tainted: BTreeSet<(u32, u32)>,
     /// Number of attempts of a task that came to nothing for such a fault, its own or one of its gang, with the last of
@@ -133,7 +131,6 @@ impl HubStaging {
             wanted: BTreeSet::new(),
             earlier: Earlier::default(),
             asked: BTreeMap::new(),
-            held_until_ns: None,
             tainted: BTreeSet::new(),
             charges: BTreeMap::new(),
             limited: BTreeSet::new(),
