@@ -11,6 +11,7 @@
 //! - `flow/edge`: what an edge means for the stream at each end of it
 //! - `flow/handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
+//! - `ending`: how what is open together ends, and who is to blame
 //! - `stall`: cycles in which nothing moves, in one place and in all
 //! - `said`: what is said of tasks before they run, and the traffic that follows
 //! - `placement`: which tasks go to which node, by what is said of them
@@ -20,6 +21,7 @@
 //! It does not know tasks' names, pipes or processes, and reads no clock.
 
 mod cheapest;
+mod ending;
 mod flow;
 mod graph;
 mod hop;
@@ -38,6 +40,9 @@ mod tree;
 mod watch;
 
 pub use cheapest::{Cheapest, Known, Placed, RouteName};
+pub use ending::{
+    ActionEnd, AfterMember, Ending, MemberEnd, NodeLoss, Over, Verdict, fault_of_reports,
+};
 pub use flow::{
     Account, CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState,
     WINDOW_BYTES, WINDOW_BYTES_MIN,

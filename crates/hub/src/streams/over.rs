@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::{Event, GangPhase, NodeId, Output, TaskId, TaskState};
+use rakuda_core::streams::{Over, Verdict, fault_of_reports};
+use rakuda_core::{Event, NodeId, Output, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::agent::STREAMS_FAILED;
 use rakuda_proto::front::{ActionOutcome, HubMessage};
@@ -79,7 +80,7 @@ impl Hub {
         }
         opening.stalls.on_node_over(node);
         let is_last = opening.nodes.values().all(Option::is_some);
-        if opening.is_over || !(is_last || fault.is_some()) {
+        if !opening.ending.is_over_with(is_last, fault.is_some()) {
             return self.tell_stalls(id);
         }
         let component = &self.streams.components[opening.component];
@@ -99,9 +100,7 @@ impl Hub {
                 }
             }
         }
-        // What is missing on other nodes is no fault of its own.
-        let fault = fault.or(wrong.filter(|_| is_last));
-        self.on_streams_over(id, &all, fault);
+        self.on_streams_over(id, &all, fault_of_reports(is_last, fault, wrong));
     }
 
     pub(super) fn on_streams_over(
@@ -111,33 +110,37 @@ impl Hub {
         fault: Option<StreamFault>,
     ) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        if opening.is_over {
-            return;
-        }
-        opening.is_over = true;
-        let failed_before = opening.failed;
-        opening.failed |= fault.is_some();
-        let (words, culprit) = fault.map(|fault| (fault.words, fault.task.map(TaskId))).unzip();
-        let (fault, culprit) = (words, culprit.flatten().filter(|_| !failed_before));
-        opening.fault.clone_from(&fault);
-        let held = opening.held.take();
-        let left: Vec<TaskId> = opening.left.iter().copied().collect();
-        let place = opening.component;
-        // After the failure of a member, what follows from it is not said.
-        let text = fault.as_ref().filter(|_| !failed_before).map(|fault| self.with_names(fault));
-        if let Some(text) = &text {
-            self.warn(text);
-        }
-        let culprit = culprit.zip(text.as_ref()).and_then(|(task, text)| self.blame(task, text));
-        if (fault.is_some() || failed_before) && !accounts.is_empty() {
+        let words = fault.as_ref().map(|fault| fault.words.clone());
+        let fault = fault.map(|fault| (fault.words, fault.task.map(TaskId)));
+        let can_fail = |task| self.run.scheduler().spoilable_on(task).is_some();
+        let runs_command = |task| self.commands.values().any(|command| command.task == Some(task));
+        let over = opening.ending.on_over(fault, can_fail, runs_command);
+        let Some(Over { verdict, held }) = over else { return };
+        let (fault, place) = (words, opening.component);
+        let text = fault.as_ref().map(|fault| self.with_names(fault)).unwrap_or_default();
+        let culprit = match verdict {
+            Verdict::Well | Verdict::Follows => None,
+            Verdict::Blames(task) => {
+                self.warn(&text);
+                Some(self.blame(task, &text))
+            }
+            Verdict::Ends(_) => {
+                self.warn(&text);
+                None
+            }
+        };
+        if verdict != Verdict::Well && !accounts.is_empty() {
             self.streams.components[place].interrupted = accounts.to_vec();
         }
-        self.note_streams_over(id, accounts, fault.as_ref(), culprit.as_ref(), failed_before);
+        let follows = verdict == Verdict::Follows;
+        self.note_streams_over(id, accounts, fault.as_ref(), culprit.as_ref(), follows);
         self.tell_additions(place, accounts);
-        if text.is_some() && culprit.is_none() {
-            self.end_members(id, left);
+        if let Verdict::Ends(members) = verdict {
+            for task in members {
+                self.signal_commands_of(task);
+            }
         }
-        let Some(HeldEnd { task, message, code }) = held else { return };
+        let Some((task, HeldEnd { message, code })) = held else { return };
         self.close_streams(id);
         let (outcome, message) = match fault {
             None => (ActionOutcome::Ok, message),
@@ -146,36 +149,16 @@ impl Hub {
         self.on_action_ended(task, outcome, &message, code);
     }
 
-    /// Fails a member whose output is no good, though its action has ended well. `None`: its action, or what the hub
-    /// does after it, goes on.
-    fn blame(&mut self, task: TaskId, why: &str) -> Option<Culprit> {
-        let state = self.run.scheduler().task(task).map(|task| task.state);
-        let phase = self.run.scheduler().gang_of(task).map(|gang| gang.phase);
-        let (Some(TaskState::AwaitingPeers { .. }), Some(GangPhase::Begun)) = (state, phase) else {
-            return None;
-        };
+    /// Fails a member whose output is no good, though its action has ended well.
+    fn blame(&mut self, task: TaskId, why: &str) -> Culprit {
         self.note_spoilt(task, why);
         self.link.push(&HubMessage::OutputSpoilt { task: task.0, reason: Text::from(why) });
         let before = self.outputs.len();
         self.event(Event::OutputSpoilt { id: task });
-        let of_it = self.outputs.iter().skip(before).find_map(|output| match output {
-            Output::AttemptFailed { id, retried, .. } if *id == task => Some(*retried),
-            _ => None,
+        let retried = self.outputs.iter().skip(before).any(|output| {
+            matches!(output, Output::AttemptFailed { id, retried: true, .. } if *id == task)
         });
-        of_it.map(|retried| Culprit { task, retried })
-    }
-
-    /// The commands of members end, and so their actions do not end well.
-    fn end_members(&mut self, id: OpeningId, left: Vec<TaskId>) {
-        let running =
-            |task: &TaskId| self.commands.values().any(|command| command.task == Some(*task));
-        let ended: BTreeSet<TaskId> = left.iter().copied().filter(running).collect();
-        if let Some(opening) = self.streams.open.get_mut(&id) {
-            opening.ended = ended;
-        }
-        for task in left {
-            self.signal_commands_of(task);
-        }
+        Culprit { task, retried }
     }
 
     /// Reports, once for each stream, that a last line without newline got one.
