@@ -64,7 +64,7 @@ pub use spool::{
     SPOOL_HEAD_BYTES, SPOOL_PIECE_BYTES, SPOOL_SUM_BYTES, SpoolCheck, SpoolDamaged, SpoolHead,
     SpoolSum,
 };
-pub use stages::Stages;
+pub use stages::{Begun, Stages, Terms};
 pub use stall::{Stall, StallWatch, Stalls, Still};
 pub use tree::{PlaceEnd, StreamPlace, Tree, meeting_of, tree_by_group, tree_of};
 pub use watch::{RouteWatch, WATCH_NS};

@@ -26,8 +26,8 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::streams::{
-    AfterMember, Ending, MemberEnd, Said, Stages, Stalls, StreamEnds, StreamGraph, Traffic, Volume,
-    Weights, thousandths,
+    AfterMember, Begun, Ending, MemberEnd, Said, Stages, Stalls, StreamEnds, StreamGraph, Terms,
+    Traffic, Volume, Weights, thousandths,
 };
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
@@ -120,7 +120,6 @@ impl Hub {
             spools: BTreeMap::new(),
             unread: BTreeSet::new(),
             interrupted: Vec::new(),
-            spools_on: None,
         });
         Ok(())
     }
@@ -169,21 +168,19 @@ impl Hub {
     /// Whether an action that the core has begun is to wait for its turn among those of its component.
     pub(crate) fn defer_for_streams(&mut self, id: TaskId, start: &NextAttempt) -> bool {
         let Some(&place) = self.streams.of.get(&id) else { return false };
-        if !self.streams.components[place].spooled || self.settings.config.dry_run {
-            return false;
+        let terms = Terms {
+            is_spooled: self.streams.components[place].spooled,
+            is_dry_run: self.settings.config.dry_run,
+            alone_on: (!self.has_shared_spools()).then_some(start.node),
+        };
+        match self.streams.components[place].stages.begin(id, terms, start.clone()) {
+            Begun::AtOnce => return false,
+            Begun::Waits => drop(self.streams.begun.insert(place)),
+            Begun::HasRun => {
+                let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
+                self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
+            }
         }
-        let has_own = !self.has_shared_spools();
-        let component = &mut self.streams.components[place];
-        if has_own && component.spools_on.replace(start.node) != Some(start.node) {
-            component.stages.forget();
-        }
-        if !component.stages.want(id, start.clone()) {
-            // What it printed is in its spool: only tasks run again that read it, or did not end well.
-            let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
-            self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
-            return true;
-        }
-        self.streams.begun.insert(place);
         true
     }
 
@@ -424,9 +421,7 @@ impl Hub {
     /// The attempt of a member was lost with its node.
     pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
         if let Some(place) = self.streams.of.get(&id) {
-            let component = &mut self.streams.components[*place];
-            component.stages.take(id);
-            component.spools_on = None;
+            self.streams.components[*place].stages.on_lost(id);
         }
         let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));
         let Some(&opening_id) = opening else { return };

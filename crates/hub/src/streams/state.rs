@@ -63,8 +63,6 @@ pub(super) struct Component {
     pub(super) unread: BTreeSet<TaskId>,
     /// What had gone through its streams when an attempt of it came to nothing, the last one.
     pub(super) interrupted: Vec<StreamAccount>,
-    /// Where its spools are, if no other node can read them.
-    pub(super) spools_on: Option<NodeId>,
 }
 
 /// The writers, or the readers, of a stream and where they are.
