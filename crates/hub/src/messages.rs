@@ -43,7 +43,7 @@ impl Hub {
     pub(crate) fn on_message(&mut self, message: FrontMessage) -> Result<(), HubError> {
         // Whatever else the front wants may rest on what it wanted before.
         self.release_invocation();
-        self.front_stuck = None;
+        self.front_stuck.on_message();
         match message {
             FrontMessage::Hello(..) => return Err(HubError::Protocol("Hello came twice")),
             FrontMessage::DefineRequirement(id, definition) => {
@@ -131,7 +131,7 @@ impl Hub {
             | FrontMessage::LookForFile(..)
             | FrontMessage::ChangeFile(..)
             | FrontMessage::FileWritten(..)) => self.on_file_named(message)?,
-            FrontMessage::Stuck { turn } => self.front_stuck = Some(turn),
+            FrontMessage::Stuck { turn } => self.front_stuck.on_asked(turn),
             FrontMessage::DescribePlan { format } => self.describe_plan(format),
             FrontMessage::Stop { how } => self.stop_for_user(how),
             FrontMessage::Goodbye { failed } => {
