@@ -11,6 +11,7 @@
 //! - `flow/edge`: what an edge means for the stream at each end of it
 //! - `flow/handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
+//! - `balance`: accounts of several nodes, checked against one another
 //! - `ending`: how what is open together ends, and who is to blame
 //! - `stall`: cycles in which nothing moves, in one place and in all
 //! - `said`: what is said of tasks before they run, and the traffic that follows
@@ -20,6 +21,7 @@
 //!
 //! It does not know tasks' names, pipes or processes, and reads no clock.
 
+mod balance;
 mod cheapest;
 mod ending;
 mod flow;
@@ -39,6 +41,7 @@ mod stall;
 mod tree;
 mod watch;
 
+pub use balance::{EdgeAccounts, Imbalance, check_readers};
 pub use cheapest::{Cheapest, Known, Placed, RouteName};
 pub use ending::{
     ActionEnd, AfterMember, Ending, MemberEnd, NodeLoss, Over, Verdict, fault_of_reports,

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::streams::{Over, Verdict, fault_of_reports};
+use rakuda_core::streams::{
+    Account, EdgeAccounts, Imbalance, Over, Verdict, check_readers, fault_of_reports,
+};
 use rakuda_core::{Event, NodeId, Output, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::agent::STREAMS_FAILED;
@@ -310,47 +312,49 @@ fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount
     let mut hops = Vec::new();
     for (edge, index) in opening.edges.all.iter().zip(0..).filter(|(edge, _)| edge.stream == number)
     {
-        let end = StreamEnd::Hop(index);
-        let sent = own.iter().flat_map(|account| &account.readers).find(|one| one.end == end);
-        let got = own.iter().flat_map(|account| &account.writers).find(|one| one.end == end);
-        let (Some(sent), Some(got)) = (sent, got) else {
-            return Err(format!("stream {}: an edge has no account", name.to_display()));
+        let is_its = |one: &&EndAccount| one.end == StreamEnd::Hop(index);
+        let sent = own.iter().flat_map(|account| &account.readers).find(is_its);
+        let place = own.iter().find(|account| account.writers.iter().any(|one| is_its(&one)));
+        let got = place.and_then(|place| place.writers.iter().find(is_its));
+        let readers = place.into_iter().flat_map(|place| &place.readers).map(counted);
+        let accounts = EdgeAccounts {
+            sent: sent.map(counted),
+            got: got.map(counted),
+            readers_there: &readers.collect::<Vec<_>>(),
         };
-        // A reader that left has taken less, and so has a node where all have left: it drops what still comes.
-        let place = own.iter().find(|account| account.writers.iter().any(|one| one.end == end));
-        let abandoned = place.is_some_and(|place| place.readers.iter().all(|one| one.is_special));
-        let left = sent.is_special || abandoned;
-        if !left && (sent.bytes, sent.records) != (got.bytes, got.records) {
-            return Err(format!(
-                "stream {}: {} bytes and {} records went into an edge, {} and {} came out; \
-                 this is an error of rakuda",
-                name.to_display(),
-                sent.bytes,
-                sent.records,
-                got.bytes,
-                got.records
-            ));
-        }
-        hops.push(hop_account(edge, sent, left));
+        let left = accounts.is_left().map_err(|why| words_of(why, name))?;
+        hops.extend(sent.map(|sent| hop_account(edge, sent, left)));
     }
     let account = whole(name, &own, hops);
-    let StreamAccount { writers, readers, .. } = &account;
-    let written = writers.iter().map(|end| end.bytes + u64::from(end.is_special)).sum::<u64>();
-    let records = writers.iter().map(|end| end.records).sum::<u64>();
-    let whole = readers.iter().filter(|end| !end.is_special);
-    for reader in whole {
-        if (reader.bytes, reader.records) != (written, records) {
-            let StreamEnd::Task(task) = reader.end else { continue };
-            return Err(format!(
-                "stream {}: task {task} got {} bytes and {} records of {written} and {records}; \
-                 this is an error of rakuda",
-                name.to_display(),
-                reader.bytes,
-                reader.records
-            ));
-        }
-    }
+    let readers = account.readers.iter().filter_map(|reader| match reader.end {
+        StreamEnd::Task(task) => Some((TaskId(task), counted(reader))),
+        StreamEnd::Spool(_) | StreamEnd::Hop(_) => None,
+    });
+    let checked = check_readers(account.writers.iter().map(counted), readers);
+    checked.map_err(|why| words_of(why, name))?;
     Ok(account)
+}
+
+fn counted(end: &EndAccount) -> Account {
+    let EndAccount { bytes, records, is_special, dropped, .. } = *end;
+    Account { bytes, records, is_special, dropped }
+}
+
+fn words_of(why: Imbalance, name: &Text) -> String {
+    let name = name.to_display();
+    match why {
+        Imbalance::Unknown => format!("stream {name}: an edge has no account"),
+        Imbalance::Edge { sent, got } => format!(
+            "stream {name}: {} bytes and {} records went into an edge, {} and {} came out; \
+             this is an error of rakuda",
+            sent.bytes, sent.records, got.bytes, got.records
+        ),
+        Imbalance::Reader { reader, got, written } => format!(
+            "stream {name}: task {} got {} bytes and {} records of {} and {}; \
+             this is an error of rakuda",
+            reader.0, got.bytes, got.records, written.bytes, written.records
+        ),
+    }
 }
 
 /// What each task wrote or read, on all the routes that its stream has had.
