@@ -41,8 +41,8 @@ pub enum Imbalance {
 }
 
 impl EdgeAccounts<'_> {
-    /// Whether less may have come out than went in. A reader that left has taken less, and so has a place where all have
-    /// left: it drops what still comes.
+    /// Whether less may have come out than went in. A reader that left has taken less, and so has a place where all
+    /// have left: it drops what still comes.
     ///
     /// # Errors
     /// When it does not balance.
