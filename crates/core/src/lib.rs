@@ -17,8 +17,8 @@
 //!   `checks` (facts asked for), `locality` (candidate nodes), `learned` with `level` and
 //!   `residency` (what policies go by), `ready`, `queue`, `victims` (ready tasks by policy),
 //!   `fleet`, `node`, `running` (capacity), `invocation`, `lost_files`, `id_set`
-//! - who looks at it, there too: `view`, `explain`, `forecast`, and `invariants` (what always holds
-//!   between two events)
+//! - who looks at it, there too: `view`, `explain`, `forecast`, `stuck` (whether anything can still
+//!   happen), and `invariants` (what always holds between two events)
 //! - `run`: the parts of a run as one machine, which hub and simulator drive
 //! - beside the scheduler: `attempts` (the life of attempts, leases on cores), `nodes` (the life of
 //!   nodes), `files` (which files go along; knows names), `reach` (files that no file server hands
@@ -72,6 +72,7 @@ pub use run::{ActionEnding, Effect, Input, PlacesAwaited, Run};
 pub use scheduler::Scheduler;
 pub use scheduler::explain::Room;
 pub use scheduler::gangs::{GangPhase, GangView};
+pub use scheduler::stuck::{Stuck, UnderWay};
 pub use scheduler::task::{Reason, TaskState};
 pub use scheduler::view::counts::Counts;
 pub use scheduler::view::{NodeView, TaskView};

@@ -275,9 +275,13 @@ fn what_was_printed_and_is_no_good_fails_a_task_whose_action_had_ended_well() {
     script.invoke(&[after]);
     script.text();
     // Ignored of whoever runs still.
+    assert_eq!(script.scheduler.spoilable_on(TaskId(writer)), None);
     assert_eq!(script.spoil(writer), []);
     script.ok(writer);
+    assert_eq!(script.scheduler.spoilable_on(TaskId(writer)), Some(NodeId(0)));
+    assert_eq!(script.scheduler.spoilable_on(TaskId(reader)), None);
     script.spoil(writer);
+    assert_eq!(script.scheduler.spoilable_on(TaskId(writer)), None, "its gang does not go on");
     script.fail(reader);
     script.ok(writer);
     script.spoil(writer);

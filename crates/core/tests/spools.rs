@@ -14,11 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dice::Dice;
 use proptest::test_runner::Config as RunnerConfig;
-use rakuda_core::TaskId;
 use rakuda_core::streams::{
-    Flow, FlowSettings, OnClose, ReaderState, RecordKind, SPOOL_HEAD_BYTES, SPOOL_PIECE_BYTES,
-    SpoolCheck, SpoolHead, SpoolSum, Stages, StreamEnds, WINDOW_BYTES_MIN,
+    Begun, Flow, FlowSettings, OnClose, ReaderState, RecordKind, SPOOL_HEAD_BYTES,
+    SPOOL_PIECE_BYTES, SpoolCheck, SpoolHead, SpoolSum, Stages, StreamEnds, Terms,
+    WINDOW_BYTES_MIN,
 };
+use rakuda_core::{NodeId, TaskId};
 
 /// What is likely to go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -495,11 +496,15 @@ impl World<'_> {
         let mut members = self.component.members.clone();
         while !members.is_empty() {
             let member = members.swap_remove(dice.below(members.len()));
-            if self.stages.want(member, self.counts.attempts) {
-                self.left.insert(member);
-                self.begin_next();
-            } else {
-                self.counts.spared += 1;
+            let alone_on = (!self.is_shared).then(|| NodeId(u32::try_from(self.host).unwrap()));
+            let terms = Terms { is_spooled: true, is_dry_run: false, alone_on };
+            match self.stages.begin(member, terms, self.counts.attempts) {
+                Begun::AtOnce => unreachable!("it is spooled"),
+                Begun::Waits => {
+                    self.left.insert(member);
+                    self.begin_next();
+                }
+                Begun::HasRun => self.counts.spared += 1,
             }
         }
     }
@@ -556,6 +561,7 @@ impl World<'_> {
         self.counts.lost_hosts += 1;
         for (member, running) in std::mem::take(&mut self.open) {
             if running.host == host {
+                self.stages.on_lost(member);
                 self.ghosts.push(running);
             } else {
                 self.open.insert(member, running);
@@ -563,9 +569,9 @@ impl World<'_> {
         }
         if !self.is_shared {
             self.counts.lost_disks += 1;
-            self.host = (host + 1) % HOSTS;
+            // Perhaps the same one, with another disk.
+            self.host = dice.below(HOSTS);
             self.disk.clear();
-            self.stages.forget();
             self.to_run = self.component.members.iter().copied().collect();
         }
         true

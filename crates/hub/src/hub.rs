@@ -7,8 +7,8 @@ use std::time::Duration;
 use rakuda_agent::clock;
 use rakuda_core::files::FilePolicy;
 use rakuda_core::{
-    Effect, Event, Input, NodeId, NodeInput, Now, Output, ReachEffect, ReachInput, Run, TaskId,
-    Time,
+    Effect, Event, Input, NodeId, NodeInput, Now, Output, ReachEffect, ReachInput, Run, Stuck,
+    TaskId, Time,
 };
 use rakuda_proto::Text;
 use rakuda_proto::agent::{AgentRequest, CommandId};
@@ -163,8 +163,8 @@ pub(crate) struct Hub {
     pub streams: Streams,
     /// Which ways of enforcing memory the user knows of: by watching, or not.
     pub memory_told: Vec<bool>,
-    /// The number under which the front has said that its actions wait for one another.
-    pub front_stuck: Option<u32>,
+    /// Whether the front has said that its actions wait for one another.
+    pub front_stuck: Stuck,
     /// The target of this task was just looked at, after its action.
     pub just_seen: Option<(TaskId, Option<FileIdentity>)>,
     /// What targets were seen to be since an action has ended.

@@ -43,7 +43,7 @@ impl Hub {
     pub(crate) fn on_message(&mut self, message: FrontMessage) -> Result<(), HubError> {
         // Whatever else the front wants may rest on what it wanted before.
         self.release_invocation();
-        self.front_stuck = None;
+        self.front_stuck.on_message();
         match message {
             FrontMessage::Hello(..) => return Err(HubError::Protocol("Hello came twice")),
             FrontMessage::DefineRequirement(id, definition) => {
@@ -131,7 +131,7 @@ impl Hub {
             | FrontMessage::LookForFile(..)
             | FrontMessage::ChangeFile(..)
             | FrontMessage::FileWritten(..)) => self.on_file_named(message)?,
-            FrontMessage::Stuck { turn } => self.front_stuck = Some(turn),
+            FrontMessage::Stuck { turn } => self.front_stuck.on_asked(turn),
             FrontMessage::DescribePlan { format } => self.describe_plan(format),
             FrontMessage::Stop { how } => self.stop_for_user(how),
             FrontMessage::Goodbye { failed } => {
@@ -388,13 +388,10 @@ impl Hub {
             return;
         }
         let Some(node) = self.run.attempts().acting(id).map(RunningAttempt::node) else { return };
-        // A task that ends well all the same has not read, or was not read, as it should have been. Nor did a worker
-        // run as it should whose round did not begin, whatever its action makes of that.
-        let fault = self.sync.take_fault(id).or_else(|| self.streams.fault_of(id).cloned());
-        let fault = fault.filter(|_| outcome == ActionOutcome::Ok);
-        // A task whose command was ended because a stream is at fault is not to blame for how it ended.
-        let ended = self.streams.ended_by_fault(id).filter(|_| outcome == ActionOutcome::Failed);
-        let fault = fault.or_else(|| ended.cloned()).map(|fault| self.with_names(&fault));
+        // A worker did not run as it should whose round did not begin, whatever its action makes of that.
+        let of_round = self.sync.take_fault(id).filter(|_| outcome == ActionOutcome::Ok);
+        let of_stream = || self.streams.fault_of_action(id, outcome).cloned();
+        let fault = of_round.or_else(of_stream).map(|fault| self.with_names(&fault));
         let (outcome, message) = match &fault {
             Some(why) => (ActionOutcome::Failed, why.as_bytes()),
             None => (outcome, message),
@@ -701,9 +698,8 @@ impl Hub {
                 } else if self.settings.output != OutputMode::Task || task.is_none() {
                     self.printer.end(COMMAND_SOURCES + u64::from(command.0));
                 }
-                // A command that was ended because of a stream's fault did nothing wrong.
-                let fault = task.filter(|_| status != 0);
-                let fault = fault.and_then(|id| self.streams.ended_by_fault(id)).cloned();
+                let fault = task.and_then(|id| self.streams.fault_of_command(id, status == 0));
+                let fault = fault.cloned();
                 let error = fault.map(|fault| self.stream_failure(&fault)).or(error);
                 self.link.push(&HubMessage::CommandEnded(
                     command.0, status, process, captured, error, usage,

@@ -10,7 +10,7 @@ use rakuda_agent::{Agent, AgentConfig, clock, processes};
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_cluster::{Elsewhere, Node, ReportSender, report_channel};
 use rakuda_core::files::FilePolicy;
-use rakuda_core::{Event, Requirement, Run};
+use rakuda_core::{Event, Requirement, Run, Stuck};
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentEvent;
 use rakuda_proto::frame::FrameError;
@@ -374,7 +374,7 @@ impl Hub {
             gang_targets: GangTargets::default(),
             streams: Streams::default(),
             memory_told: Vec::new(),
-            front_stuck: None,
+            front_stuck: Stuck::default(),
             moved: false,
             start_directory: settings.directory.clone(),
             just_seen: None,

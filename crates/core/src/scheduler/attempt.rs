@@ -150,10 +150,18 @@ impl Scheduler {
 
     /// What a task has printed is no good, though its action has ended well.
     pub(crate) fn on_output_spoilt(&mut self, id: TaskId, out: &mut Vec<Output>) {
-        let TaskState::AwaitingPeers { node } = self.graph.tasks[id].state else { return };
-        if self.gang_of(id).is_some_and(|gang| gang.phase == GangPhase::Begun) {
+        if let Some(node) = self.spoilable_on(id) {
             self.on_attempt_failed(id, node, false, true, out);
         }
+    }
+
+    /// Where a task has run whose action has ended well, while `OutputSpoilt` can still fail its attempt: its action,
+    /// or what the shell does after it, does not go on, and its gang does.
+    pub fn spoilable_on(&self, id: TaskId) -> Option<NodeId> {
+        let TaskState::AwaitingPeers { node } = self.graph.tasks.get(id)?.state else {
+            return None;
+        };
+        self.gang_of(id).filter(|gang| gang.phase == GangPhase::Begun).map(|_| node)
     }
 
     fn on_attempt_failed(

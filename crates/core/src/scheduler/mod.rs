@@ -35,6 +35,7 @@ mod ready;
 mod residency;
 mod running;
 mod serial_order;
+pub(crate) mod stuck;
 pub(crate) mod task;
 mod victims;
 pub(crate) mod view;

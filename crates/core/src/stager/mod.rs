@@ -6,7 +6,8 @@
 //! one, if that fails ([`transfers`]). Where no source is left, the nodes concerned are asked for
 //! life before those who wait hear of it: if one of them is lost, that is the reason
 //! ([`suspicions`]). Attempts that find no room stand in line for it ([`readers`]); those that
-//! streams join come before others once the first of them has some ([`sets`]).
+//! streams join come before others once the first of them has some ([`sets`]). Of a target at home
+//! and one on a node, [`target`] says which counts.
 //! `docs/design/staging.md` tells the states.
 //!
 //! Pure: the shell moves and removes files, asks nodes, and says what came of it. Names, paths and
@@ -26,6 +27,7 @@ mod seeds;
 mod sets;
 mod stage_out;
 mod suspicions;
+mod target;
 #[cfg(test)]
 mod tests;
 mod transfers;
@@ -37,6 +39,7 @@ pub use input::{JoinedSet, MoveFailure, StagerEffect, StagerInput};
 pub use ledger::{FileState, Ledger};
 pub use requested::{MadeTarget, StageOutRules};
 pub use stage_out::{Outgoing, StageOut};
+pub use target::{AroundHome, HomeTargetTo, TwoTargets, WhichTarget};
 
 use crate::ids::{NodeId, TaskId};
 use crate::scheduler::task::TaskState;

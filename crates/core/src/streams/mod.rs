@@ -11,6 +11,8 @@
 //! - `flow/edge`: what an edge means for the stream at each end of it
 //! - `flow/handing`: writers and readers that go on in another tree, and `watch`: when
 //! - `tree`: where a stream passes on which hosts
+//! - `balance`: accounts of several nodes, checked against one another
+//! - `ending`: how what is open together ends, and who is to blame
 //! - `stall`: cycles in which nothing moves, in one place and in all
 //! - `said`: what is said of tasks before they run, and the traffic that follows
 //! - `placement`: which tasks go to which node, by what is said of them
@@ -19,7 +21,9 @@
 //!
 //! It does not know tasks' names, pipes or processes, and reads no clock.
 
+mod balance;
 mod cheapest;
+mod ending;
 mod flow;
 mod graph;
 mod hop;
@@ -37,7 +41,11 @@ mod stall;
 mod tree;
 mod watch;
 
+pub use balance::{EdgeAccounts, Imbalance, check_readers};
 pub use cheapest::{Cheapest, Known, Placed, RouteName};
+pub use ending::{
+    ActionEnd, AfterMember, Ending, MemberEnd, NodeLoss, Over, Verdict, fault_of_reports,
+};
 pub use flow::{
     Account, CARRY_BYTES_MAX, Fault, Flow, FlowSettings, OnClose, READ_BYTES, ReaderState,
     WINDOW_BYTES, WINDOW_BYTES_MIN,
@@ -59,7 +67,7 @@ pub use spool::{
     SPOOL_HEAD_BYTES, SPOOL_PIECE_BYTES, SPOOL_SUM_BYTES, SpoolCheck, SpoolDamaged, SpoolHead,
     SpoolSum,
 };
-pub use stages::Stages;
+pub use stages::{Begun, Stages, Terms};
 pub use stall::{Stall, StallWatch, Stalls, Still};
 pub use tree::{PlaceEnd, StreamPlace, Tree, meeting_of, tree_by_group, tree_of};
 pub use watch::{RouteWatch, WATCH_NS};

@@ -9,7 +9,30 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::graph::StreamEnds;
-use crate::ids::TaskId;
+use crate::ids::{NodeId, TaskId};
+
+/// How a member is to run that the core has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Its streams go over spools.
+    pub is_spooled: bool,
+    /// Nothing is done, and nothing is in a spool.
+    pub is_dry_run: bool,
+    /// Its node, if no other node can read the spools there.
+    pub alone_on: Option<NodeId>,
+}
+
+/// What becomes of a member that the core has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// It begins at once.
+    AtOnce,
+    /// It waits for its turn.
+    Waits,
+    /// It has run already, and what it printed is in its spool: only those run again that read it, or did not end well.
+    /// So it has ended well.
+    HasRun,
+}
 
 /// The members of one component. `S` is what the shell needs to start one.
 #[derive(Debug)]
@@ -25,6 +48,8 @@ pub struct Stages<S> {
     waiting: BTreeMap<(u32, TaskId), S>,
     /// Of these: those for which [`Stages::next_turns`] has asked for room.
     asked: BTreeSet<TaskId>,
+    /// Where the spools are, if no other node can read them and no member was lost since.
+    spools_on: Option<NodeId>,
 }
 
 /// Places of members, of which the smallest number comes first, but for those that it reads from.
@@ -60,7 +85,7 @@ impl<S> Stages<S> {
         let sources = members.iter().map(|member| (*member, sources_of(member))).collect();
         let rank = ranks(&sources);
         let (done, waiting, asked) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
-        Self { sources, rank, done, waiting, asked }
+        Self { sources, rank, done, waiting, asked, spools_on: None }
     }
 
     fn key(&self, member: TaskId) -> (u32, TaskId) {
@@ -72,8 +97,21 @@ impl<S> Stages<S> {
         self.sources.get(&member).map_or(&[], Vec::as_slice)
     }
 
+    /// The core has begun a member. On another node than before all spools are out of reach, if only their own node can
+    /// read them: all run again.
+    pub fn begin(&mut self, member: TaskId, terms: Terms, start: S) -> Begun {
+        if !terms.is_spooled || terms.is_dry_run {
+            return Begun::AtOnce;
+        }
+        if terms.alone_on.is_some() && self.spools_on != terms.alone_on {
+            self.spools_on = terms.alone_on;
+            self.done.clear();
+        }
+        if self.want(member, start) { Begun::Waits } else { Begun::HasRun }
+    }
+
     /// A member is to run. False if it has run already, and what it printed is in its spool.
-    pub fn want(&mut self, member: TaskId, start: S) -> bool {
+    fn want(&mut self, member: TaskId, start: S) -> bool {
         if self.done.contains(&member) {
             return false;
         }
@@ -142,9 +180,11 @@ impl<S> Stages<S> {
         is_last
     }
 
-    /// All spools are out of reach, as on another node: all run again.
-    pub fn forget(&mut self) {
-        self.done.clear();
+    /// The attempt of a member was lost with its node: it does not wait any more. Spools that were there alone are out
+    /// of reach, whatever the node is called that comes next.
+    pub fn on_lost(&mut self, member: TaskId) {
+        self.take(member);
+        self.spools_on = None;
     }
 
     /// The spool of a member is not what it was: the member runs again with the next attempt, and so do all that have
@@ -218,14 +258,58 @@ mod tests {
         assert!(stages.want(a, ()));
     }
 
+    /// Over spools that all nodes can read, or only this one.
+    fn over_spools(alone_on: Option<NodeId>) -> Terms {
+        Terms { is_spooled: true, is_dry_run: false, alone_on }
+    }
+
     #[test]
-    fn where_no_spool_can_be_read_all_run_again() {
-        let [a, b, c, _] = TASKS;
+    fn a_member_waits_for_its_turn_only_where_spools_are_written() {
+        let [a, ..] = TASKS;
+        for (is_spooled, is_dry_run) in [(false, false), (true, true), (false, true)] {
+            let mut stages = stages();
+            stages.on_ended_well([a]);
+            let terms = Terms { is_spooled, is_dry_run, alone_on: Some(NodeId(1)) };
+            assert_eq!(stages.begin(a, terms, ()), Begun::AtOnce);
+            assert!(!stages.is_waiting(a));
+        }
         let mut stages = stages();
+        assert_eq!(stages.begin(a, over_spools(None), ()), Begun::Waits);
+        assert!(stages.is_waiting(a));
+        assert!(stages.take(a).is_some());
+        stages.on_ended_well([a]);
+        assert_eq!(stages.begin(a, over_spools(None), ()), Begun::HasRun);
+        assert!(!stages.is_waiting(a));
+    }
+
+    #[test]
+    fn on_another_node_all_run_again_if_spools_can_be_read_where_they_are_alone() {
+        let [a, b, c, _] = TASKS;
+        let [here, there] = [1, 2].map(|node| over_spools(Some(NodeId(node))));
+        let mut stages = stages();
+        assert_eq!(stages.begin(a, here, ()), Begun::Waits);
         assert!(!stages.on_ended_well([a, b]));
-        stages.forget();
-        assert!([c, b, a].into_iter().all(|task| stages.want(task, ())));
+        assert_eq!(stages.begin(a, here, ()), Begun::HasRun);
+        assert!([c, b, a].into_iter().all(|task| stages.begin(task, there, ()) == Begun::Waits));
         assert_eq!(next(&mut stages), [a, b]);
+        stages.on_ended_well([a, b]);
+        assert_eq!(stages.begin(b, there, ()), Begun::HasRun);
+        assert_eq!(stages.begin(b, over_spools(None), ()), Begun::HasRun);
+    }
+
+    #[test]
+    fn after_a_loss_spools_on_a_node_of_the_same_number_are_not_those_that_were_there() {
+        let [a, b, c, _] = TASKS;
+        for (terms, again) in
+            [(over_spools(Some(NodeId(1))), Begun::Waits), (over_spools(None), Begun::HasRun)]
+        {
+            let mut stages = stages();
+            stages.begin(c, terms, ());
+            stages.on_ended_well([a, b]);
+            stages.on_lost(c);
+            assert!(!stages.is_waiting(c));
+            assert_eq!([a, c].map(|task| stages.begin(task, terms, ())), [again, Begun::Waits]);
+        }
     }
 
     #[test]

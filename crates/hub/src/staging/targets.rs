@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::stager::{MadeTarget, Outgoing, StagerInput};
+use rakuda_core::stager::{
+    AroundHome, HomeTargetTo, MadeTarget, Outgoing, StagerInput, TwoTargets, WhichTarget,
+};
 use rakuda_core::{Input, NodeId, Output, Places, TaskId, TaskKind};
 use rakuda_proto::Text;
 use rakuda_proto::cluster::ToAgent;
@@ -44,43 +46,67 @@ impl Hub {
         node: NodeId,
         seen: Option<FileIdentity>,
         files: Files,
-        mut strays: Files,
+        strays: Files,
     ) {
         let Some(attempt) = self.run.attempts().get(id) else { return };
-        // Ruby code may have written it here, or have had it staged out; the younger one counts.
         let AttemptDetails { target, before, .. } = &attempt.details;
         let here = self.staging.as_ref().and_then(|_| identity_of(target));
-        let made_here = here.filter(|here| match &seen {
-            Some(seen) => Some(*here) != *before && seen.modified_ns <= here.modified_ns,
-            // Not there; it may have been here all the time.
-            None => true,
-        });
-        if self.staging.is_none() || made_here.or(seen).is_none() {
-            self.note_secondary(id, &files);
-            return self.finish_well(id, seen);
-        }
-        let Some(here) = made_here else {
-            let Some(seen) = seen else { return };
-            let state = self.claim(id, node, version_in(&seen), files);
-            return self.put_together(id, Followed { node, seen, state }, strays);
+        let targets = TwoTargets {
+            is_staged: self.staging.is_some(),
+            home: here,
+            is_home_changed: here != *before,
+            there: seen,
         };
+        match targets.which(|target| target.modified_ns) {
+            WhichTarget::Seen(seen) => {
+                self.note_secondary(id, &files);
+                self.finish_well(id, seen);
+            }
+            WhichTarget::There(seen) => {
+                let state = self.claim(id, node, version_in(&seen), files);
+                self.put_together(id, Followed { node, seen, state }, strays);
+            }
+            WhichTarget::Home(here, seen) => {
+                self.take_home_target(id, node, (here, seen), files, strays);
+            }
+        }
+    }
+
+    /// The target counts that is `here`, at home; `seen`: the one on the node of the commands.
+    fn take_home_target(
+        &mut self,
+        id: TaskId,
+        node: NodeId,
+        (here, seen): (FileIdentity, Option<FileIdentity>),
+        files: Files,
+        mut strays: Files,
+    ) {
         let version = version_in(&here);
-        let is_there = seen.is_some_and(|seen| version_in(&seen) == version);
         let state = self.claim(id, node, version, files);
-        if state.secondary.is_empty() {
-            if is_there {
-                self.settle_file(id, node, version);
-                self.remember(id, node, &state, true);
+        let around = AroundHome {
+            has_secondary: !state.secondary.is_empty(),
+            is_any_there: seen.is_some(),
+            is_same_there: seen.is_some_and(|seen| version_in(&seen) == version),
+            is_home_node: node == LOCAL_NODE,
+        };
+        match around.place() {
+            HomeTargetTo::Stay { settles_there, settles_home } => {
+                if settles_there {
+                    self.settle_file(id, node, version);
+                    self.remember(id, node, &state, true);
+                }
+                if settles_home {
+                    self.settle_file(id, LOCAL_NODE, version);
+                }
+                self.finish_well(id, Some(here));
             }
-            if seen.is_some() {
-                self.settle_file(id, LOCAL_NODE, version);
+            HomeTargetTo::Secondary { moves } => {
+                if moves {
+                    let path = self.home_path(id).into_os_string().into_encoded_bytes();
+                    strays.insert(path, version);
+                }
+                self.put_together(id, Followed { node, seen: here, state }, strays);
             }
-            self.finish_well(id, Some(here));
-        } else {
-            if !is_there && node != LOCAL_NODE {
-                strays.insert(self.home_path(id).into_os_string().into_encoded_bytes(), version);
-            }
-            self.put_together(id, Followed { node, seen: here, state }, strays);
         }
     }
 

@@ -81,7 +81,7 @@ impl Hub {
 
     /// Nothing of an opening is left: notes what had gone through when it is known, unless that is done.
     pub(super) fn await_accounts(&mut self, id: OpeningId, opening: Opening) {
-        if opening.failed && !opening.is_over {
+        if opening.ending.is_interrupted() {
             let until = Time(self.now.time.0.saturating_add(WAIT_NS));
             self.streams.closing.insert(id, Closing { opening, until });
             self.note_interrupted_if_told(id);

@@ -1,7 +1,8 @@
 //! What becomes of open streams when a node goes on which their component has no action that could end it: a node that
 //! only passes them on, or whose members have ended.
 
-use rakuda_core::{Event, NodeId, TaskId};
+use rakuda_core::streams::NodeLoss;
+use rakuda_core::{Event, NodeId};
 use rakuda_proto::Text;
 use rakuda_proto::front::ActionOutcome;
 use rakuda_proto::streams::{OpeningId, StreamFault};
@@ -41,29 +42,24 @@ impl Hub {
 
     fn lose_opening_on(&mut self, id: OpeningId, node: NodeId) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        if opening.is_over {
-            return;
-        }
-        if opening.routes.is_joining(node) {
-            return self.keep_routes(id);
-        }
+        let is_joining = opening.routes.is_joining(node);
+        let loss = opening.ending.on_node_lost(is_joining, opening.has_member_on(node));
         let name = self.agents.node(node).name.to_display();
         let fault = Text::from(format!("node {name} was lost, over which its streams went"));
-        if opening.has_member_on(node) {
-            // The core ends the gang. Nothing else would let go of an end that is held, and none is held from now on.
-            opening.failed = true;
-            if let Some(HeldEnd { task, code, .. }) = opening.held.take() {
+        match loss {
+            NodeLoss::Nothing | NodeLoss::LetGo(None) => {}
+            NodeLoss::KeepWay => self.keep_routes(id),
+            NodeLoss::LetGo(Some((task, HeldEnd { code, .. }))) => {
                 self.close_streams(id);
                 self.on_action_ended(task, ActionOutcome::Failed, &fault.0, code);
             }
-            return;
+            NodeLoss::Fault(uncharged) => {
+                for id in uncharged {
+                    self.event(Event::FailureUncharged { id });
+                }
+                let fault = StreamFault { words: fault, task: None };
+                self.on_streams_over(id, &[], Some(fault));
+            }
         }
-        let held = opening.held.as_ref().map(|held| held.task);
-        let members: Vec<TaskId> = opening.left.iter().copied().chain(held).collect();
-        for id in members {
-            self.event(Event::FailureUncharged { id });
-        }
-        let fault = StreamFault { words: fault, task: None };
-        self.on_streams_over(id, &[], Some(fault));
     }
 }

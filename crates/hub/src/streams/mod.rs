@@ -26,7 +26,8 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::streams::{
-    Said, Stages, Stalls, StreamEnds, StreamGraph, Traffic, Volume, Weights, thousandths,
+    AfterMember, Begun, Ending, MemberEnd, Said, Stages, Stalls, StreamEnds, StreamGraph, Terms,
+    Traffic, Volume, Weights, thousandths,
 };
 use rakuda_core::{Event, Held, NextAttempt, NodeId, Settled, TaskId, TaskState};
 use rakuda_proto::Text;
@@ -119,7 +120,6 @@ impl Hub {
             spools: BTreeMap::new(),
             unread: BTreeSet::new(),
             interrupted: Vec::new(),
-            spools_on: None,
         });
         Ok(())
     }
@@ -168,21 +168,19 @@ impl Hub {
     /// Whether an action that the core has begun is to wait for its turn among those of its component.
     pub(crate) fn defer_for_streams(&mut self, id: TaskId, start: &NextAttempt) -> bool {
         let Some(&place) = self.streams.of.get(&id) else { return false };
-        if !self.streams.components[place].spooled || self.settings.config.dry_run {
-            return false;
+        let terms = Terms {
+            is_spooled: self.streams.components[place].spooled,
+            is_dry_run: self.settings.config.dry_run,
+            alone_on: (!self.has_shared_spools()).then_some(start.node),
+        };
+        match self.streams.components[place].stages.begin(id, terms, start.clone()) {
+            Begun::AtOnce => return false,
+            Begun::Waits => drop(self.streams.begun.insert(place)),
+            Begun::HasRun => {
+                let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
+                self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
+            }
         }
-        let has_own = !self.has_shared_spools();
-        let component = &mut self.streams.components[place];
-        if has_own && component.spools_on.replace(start.node) != Some(start.node) {
-            component.stages.forget();
-        }
-        if !component.stages.want(id, start.clone()) {
-            // What it printed is in its spool: only tasks run again that read it, or did not end well.
-            let (attempt, outcome) = (start.number, rakuda_core::ActionOutcome::Succeeded);
-            self.event(Event::ActionEnded { id, attempt, outcome, run_ns: Some(0) });
-            return true;
-        }
-        self.streams.begun.insert(place);
         true
     }
 
@@ -265,13 +263,8 @@ impl Hub {
             edges,
             routes,
             stalls,
-            left: members.into_iter().collect(),
-            failed: false,
-            is_over: false,
             took_ns: BTreeMap::new(),
-            fault: None,
-            ended: BTreeSet::new(),
-            held: None,
+            ending: Ending::new(members),
         };
         self.streams.open.insert(opening, opened);
     }
@@ -302,7 +295,7 @@ impl Hub {
         let component = &mut self.streams.components[place];
         component.opening_of.extend(node_of.keys().map(|member| (*member, id)));
         let fault = Text::from(format!("could not open its streams: {why}"));
-        let left = node_of.keys().copied().collect();
+        let ending = Ending::not_opened(node_of.keys().copied(), fault);
         let opened = Opening {
             component: place,
             nodes: BTreeMap::new(),
@@ -314,13 +307,8 @@ impl Hub {
             edges: Edges::default(),
             routes: Routes::default(),
             stalls: Stalls::default(),
-            left,
-            failed: true,
-            is_over: true,
             took_ns: BTreeMap::new(),
-            fault: Some(fault),
-            ended: BTreeSet::new(),
-            held: None,
+            ending,
         };
         self.streams.open.insert(id, opened);
     }
@@ -387,27 +375,18 @@ impl Hub {
         let began = self.run.attempts().get(id).map(|attempt| attempt.began().time.0);
         let took_ns = began.map_or(0, |began| self.now.time.0.saturating_sub(began));
         let Some(opening) = self.streams.open.get_mut(&opening_id) else { return false };
-        if !opening.left.remove(&id) {
-            return false;
-        }
+        let held = || HeldEnd { message: message.to_vec(), code };
+        let ended = opening.ending.on_member_ended(id, outcome == ActionOutcome::Ok, held);
+        let Some(MemberEnd { is_well, then }) = ended else { return false };
         opening.took_ns.insert(id, took_ns);
-        let well = outcome == ActionOutcome::Ok && opening.fault.is_none();
-        let node = opening.node_of.get(&id).copied();
-        let word = StreamRequest::EndMember(opening_id, id.0, well);
-        if let Some(node) = node {
+        if let Some(node) = opening.node_of.get(&id).copied() {
+            let word = StreamRequest::EndMember(opening_id, id.0, is_well);
             self.requests.push((Some(node), AgentRequest::Streams(word)));
         }
-        let opening = self.streams.open.get_mut(&opening_id).expect("it was looked up");
-        opening.failed |= !well;
-        let is_last = opening.left.is_empty();
-        if is_last && well && !opening.failed && !opening.is_over {
-            opening.held = Some(HeldEnd { task: id, message: message.to_vec(), code });
-            return true;
-        }
-        if is_last {
-            self.close_streams(opening_id);
-        } else {
-            self.tell_stalls(opening_id);
+        match then {
+            AfterMember::GoOn => self.tell_stalls(opening_id),
+            AfterMember::Hold => return true,
+            AfterMember::Close => self.close_streams(opening_id),
         }
         false
     }
@@ -427,7 +406,7 @@ impl Hub {
             .map(|(task, _)| *task)
             .collect();
         component.opening_of.retain(|_, open| *open != id);
-        if component.spooled && !opening.failed {
+        if component.spooled && !opening.ending.has_failed() {
             if component.stages.on_ended_well(ended) {
                 let all: Vec<TaskId> = component.spools.keys().copied().collect();
                 if let Some(node) = opening.nodes.keys().next().copied() {
@@ -442,22 +421,18 @@ impl Hub {
     /// The attempt of a member was lost with its node.
     pub(crate) fn on_stream_member_lost(&mut self, id: TaskId) {
         if let Some(place) = self.streams.of.get(&id) {
-            let component = &mut self.streams.components[*place];
-            component.stages.take(id);
-            component.spools_on = None;
+            self.streams.components[*place].stages.on_lost(id);
         }
         let opening = self.streams.component_of(id).and_then(|one| one.opening_of.get(&id));
         let Some(&opening_id) = opening else { return };
         let Some(opening) = self.streams.open.get_mut(&opening_id) else { return };
-        opening.failed = true;
-        opening.left.remove(&id);
-        if !opening.left.is_empty() {
+        if !opening.ending.on_member_lost(id) {
             return;
         }
-        let held = opening.held.take();
+        let held = opening.ending.let_go();
         self.close_streams(opening_id);
         // Its action has ended, and nothing else would say so.
-        if let Some(HeldEnd { task, message, code }) = held {
+        if let Some((task, HeldEnd { message, code })) = held {
             self.on_action_ended(task, ActionOutcome::Failed, &message, code);
         }
     }

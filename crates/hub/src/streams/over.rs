@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::{Event, GangPhase, NodeId, Output, TaskId, TaskState};
+use rakuda_core::streams::{
+    Account, EdgeAccounts, Imbalance, Over, Verdict, check_readers, fault_of_reports,
+};
+use rakuda_core::{Event, NodeId, Output, TaskId};
 use rakuda_proto::Text;
 use rakuda_proto::agent::STREAMS_FAILED;
 use rakuda_proto::front::{ActionOutcome, HubMessage};
@@ -79,7 +82,7 @@ impl Hub {
         }
         opening.stalls.on_node_over(node);
         let is_last = opening.nodes.values().all(Option::is_some);
-        if opening.is_over || !(is_last || fault.is_some()) {
+        if !opening.ending.is_over_with(is_last, fault.is_some()) {
             return self.tell_stalls(id);
         }
         let component = &self.streams.components[opening.component];
@@ -99,9 +102,7 @@ impl Hub {
                 }
             }
         }
-        // What is missing on other nodes is no fault of its own.
-        let fault = fault.or(wrong.filter(|_| is_last));
-        self.on_streams_over(id, &all, fault);
+        self.on_streams_over(id, &all, fault_of_reports(is_last, fault, wrong));
     }
 
     pub(super) fn on_streams_over(
@@ -111,33 +112,37 @@ impl Hub {
         fault: Option<StreamFault>,
     ) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        if opening.is_over {
-            return;
-        }
-        opening.is_over = true;
-        let failed_before = opening.failed;
-        opening.failed |= fault.is_some();
-        let (words, culprit) = fault.map(|fault| (fault.words, fault.task.map(TaskId))).unzip();
-        let (fault, culprit) = (words, culprit.flatten().filter(|_| !failed_before));
-        opening.fault.clone_from(&fault);
-        let held = opening.held.take();
-        let left: Vec<TaskId> = opening.left.iter().copied().collect();
-        let place = opening.component;
-        // After the failure of a member, what follows from it is not said.
-        let text = fault.as_ref().filter(|_| !failed_before).map(|fault| self.with_names(fault));
-        if let Some(text) = &text {
-            self.warn(text);
-        }
-        let culprit = culprit.zip(text.as_ref()).and_then(|(task, text)| self.blame(task, text));
-        if (fault.is_some() || failed_before) && !accounts.is_empty() {
+        let words = fault.as_ref().map(|fault| fault.words.clone());
+        let fault = fault.map(|fault| (fault.words, fault.task.map(TaskId)));
+        let can_fail = |task| self.run.scheduler().spoilable_on(task).is_some();
+        let runs_command = |task| self.commands.values().any(|command| command.task == Some(task));
+        let over = opening.ending.on_over(fault, can_fail, runs_command);
+        let Some(Over { verdict, held }) = over else { return };
+        let (fault, place) = (words, opening.component);
+        let text = fault.as_ref().map(|fault| self.with_names(fault)).unwrap_or_default();
+        let culprit = match verdict {
+            Verdict::Well | Verdict::Follows => None,
+            Verdict::Blames(task) => {
+                self.warn(&text);
+                Some(self.blame(task, &text))
+            }
+            Verdict::Ends(_) => {
+                self.warn(&text);
+                None
+            }
+        };
+        if verdict != Verdict::Well && !accounts.is_empty() {
             self.streams.components[place].interrupted = accounts.to_vec();
         }
-        self.note_streams_over(id, accounts, fault.as_ref(), culprit.as_ref(), failed_before);
+        let follows = verdict == Verdict::Follows;
+        self.note_streams_over(id, accounts, fault.as_ref(), culprit.as_ref(), follows);
         self.tell_additions(place, accounts);
-        if text.is_some() && culprit.is_none() {
-            self.end_members(id, left);
+        if let Verdict::Ends(members) = verdict {
+            for task in members {
+                self.signal_commands_of(task);
+            }
         }
-        let Some(HeldEnd { task, message, code }) = held else { return };
+        let Some((task, HeldEnd { message, code })) = held else { return };
         self.close_streams(id);
         let (outcome, message) = match fault {
             None => (ActionOutcome::Ok, message),
@@ -146,36 +151,16 @@ impl Hub {
         self.on_action_ended(task, outcome, &message, code);
     }
 
-    /// Fails a member whose output is no good, though its action has ended well. `None`: its action, or what the hub
-    /// does after it, goes on.
-    fn blame(&mut self, task: TaskId, why: &str) -> Option<Culprit> {
-        let state = self.run.scheduler().task(task).map(|task| task.state);
-        let phase = self.run.scheduler().gang_of(task).map(|gang| gang.phase);
-        let (Some(TaskState::AwaitingPeers { .. }), Some(GangPhase::Begun)) = (state, phase) else {
-            return None;
-        };
+    /// Fails a member whose output is no good, though its action has ended well.
+    fn blame(&mut self, task: TaskId, why: &str) -> Culprit {
         self.note_spoilt(task, why);
         self.link.push(&HubMessage::OutputSpoilt { task: task.0, reason: Text::from(why) });
         let before = self.outputs.len();
         self.event(Event::OutputSpoilt { id: task });
-        let of_it = self.outputs.iter().skip(before).find_map(|output| match output {
-            Output::AttemptFailed { id, retried, .. } if *id == task => Some(*retried),
-            _ => None,
+        let retried = self.outputs.iter().skip(before).any(|output| {
+            matches!(output, Output::AttemptFailed { id, retried: true, .. } if *id == task)
         });
-        of_it.map(|retried| Culprit { task, retried })
-    }
-
-    /// The commands of members end, and so their actions do not end well.
-    fn end_members(&mut self, id: OpeningId, left: Vec<TaskId>) {
-        let running =
-            |task: &TaskId| self.commands.values().any(|command| command.task == Some(*task));
-        let ended: BTreeSet<TaskId> = left.iter().copied().filter(running).collect();
-        if let Some(opening) = self.streams.open.get_mut(&id) {
-            opening.ended = ended;
-        }
-        for task in left {
-            self.signal_commands_of(task);
-        }
+        Culprit { task, retried }
     }
 
     /// Reports, once for each stream, that a last line without newline got one.
@@ -327,47 +312,49 @@ fn merged(opening: &Opening, number: usize, name: &Text) -> Result<StreamAccount
     let mut hops = Vec::new();
     for (edge, index) in opening.edges.all.iter().zip(0..).filter(|(edge, _)| edge.stream == number)
     {
-        let end = StreamEnd::Hop(index);
-        let sent = own.iter().flat_map(|account| &account.readers).find(|one| one.end == end);
-        let got = own.iter().flat_map(|account| &account.writers).find(|one| one.end == end);
-        let (Some(sent), Some(got)) = (sent, got) else {
-            return Err(format!("stream {}: an edge has no account", name.to_display()));
+        let is_its = |one: &&EndAccount| one.end == StreamEnd::Hop(index);
+        let sent = own.iter().flat_map(|account| &account.readers).find(is_its);
+        let place = own.iter().find(|account| account.writers.iter().any(|one| is_its(&one)));
+        let got = place.and_then(|place| place.writers.iter().find(is_its));
+        let readers = place.into_iter().flat_map(|place| &place.readers).map(counted);
+        let accounts = EdgeAccounts {
+            sent: sent.map(counted),
+            got: got.map(counted),
+            readers_there: &readers.collect::<Vec<_>>(),
         };
-        // A reader that left has taken less, and so has a node where all have left: it drops what still comes.
-        let place = own.iter().find(|account| account.writers.iter().any(|one| one.end == end));
-        let abandoned = place.is_some_and(|place| place.readers.iter().all(|one| one.is_special));
-        let left = sent.is_special || abandoned;
-        if !left && (sent.bytes, sent.records) != (got.bytes, got.records) {
-            return Err(format!(
-                "stream {}: {} bytes and {} records went into an edge, {} and {} came out; \
-                 this is an error of rakuda",
-                name.to_display(),
-                sent.bytes,
-                sent.records,
-                got.bytes,
-                got.records
-            ));
-        }
-        hops.push(hop_account(edge, sent, left));
+        let left = accounts.is_left().map_err(|why| words_of(why, name))?;
+        hops.extend(sent.map(|sent| hop_account(edge, sent, left)));
     }
     let account = whole(name, &own, hops);
-    let StreamAccount { writers, readers, .. } = &account;
-    let written = writers.iter().map(|end| end.bytes + u64::from(end.is_special)).sum::<u64>();
-    let records = writers.iter().map(|end| end.records).sum::<u64>();
-    let whole = readers.iter().filter(|end| !end.is_special);
-    for reader in whole {
-        if (reader.bytes, reader.records) != (written, records) {
-            let StreamEnd::Task(task) = reader.end else { continue };
-            return Err(format!(
-                "stream {}: task {task} got {} bytes and {} records of {written} and {records}; \
-                 this is an error of rakuda",
-                name.to_display(),
-                reader.bytes,
-                reader.records
-            ));
-        }
-    }
+    let readers = account.readers.iter().filter_map(|reader| match reader.end {
+        StreamEnd::Task(task) => Some((TaskId(task), counted(reader))),
+        StreamEnd::Spool(_) | StreamEnd::Hop(_) => None,
+    });
+    let checked = check_readers(account.writers.iter().map(counted), readers);
+    checked.map_err(|why| words_of(why, name))?;
     Ok(account)
+}
+
+fn counted(end: &EndAccount) -> Account {
+    let EndAccount { bytes, records, is_special, dropped, .. } = *end;
+    Account { bytes, records, is_special, dropped }
+}
+
+fn words_of(why: Imbalance, name: &Text) -> String {
+    let name = name.to_display();
+    match why {
+        Imbalance::Unknown => format!("stream {name}: an edge has no account"),
+        Imbalance::Edge { sent, got } => format!(
+            "stream {name}: {} bytes and {} records went into an edge, {} and {} came out; \
+             this is an error of rakuda",
+            sent.bytes, sent.records, got.bytes, got.records
+        ),
+        Imbalance::Reader { reader, got, written } => format!(
+            "stream {name}: task {} got {} bytes and {} records of {} and {}; \
+             this is an error of rakuda",
+            reader.0, got.bytes, got.records, written.bytes, written.records
+        ),
+    }
 }
 
 /// What each task wrote or read, on all the routes that its stream has had.

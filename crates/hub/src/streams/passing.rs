@@ -43,7 +43,7 @@ impl Streams {
     /// Those of which something is known, in the order of their names.
     pub fn passing(&self) -> Vec<Passing> {
         let mut found: BTreeMap<String, Passing> = BTreeMap::new();
-        for opening in self.open.values().filter(|opening| !opening.is_over) {
+        for opening in self.open.values().filter(|opening| !opening.ending.is_over()) {
             let is_live = !self.components[opening.component].spooled;
             for stream in opening.passed.values().flatten() {
                 let name = stream.name.to_display();

@@ -222,7 +222,7 @@ impl Hub {
 mod tests {
     use rakuda_agent::inspector::Inspector;
     use rakuda_cluster::{AgentPort, Node};
-    use rakuda_core::streams::Stalls;
+    use rakuda_core::streams::{Ending, Stalls};
     use rakuda_core::{Capacity, TaskId};
     use rakuda_proto::front::Settings;
     use rakuda_proto::streams::LineKind;
@@ -292,13 +292,8 @@ mod tests {
             edges,
             routes: Routes { change: Some(change), ..Routes::default() },
             stalls: Stalls::default(),
-            left: BTreeSet::new(),
-            failed: false,
-            is_over: false,
             took_ns: BTreeMap::new(),
-            fault: None,
-            ended: BTreeSet::new(),
-            held: None,
+            ending: Ending::new([]),
         };
         hub.streams.open.insert(ID, opening);
         hub
@@ -309,7 +304,7 @@ mod tests {
         let mut hub = changing(None);
         hub.lose_streams_on(NEW);
         let opening = &hub.streams.open[&ID];
-        assert!(!opening.is_over && !opening.failed && opening.fault.is_none());
+        assert!(opening.ending.is_going_well() && opening.ending.fault().is_none());
         assert!(opening.routes.is_final && opening.routes.change.is_none());
         assert!(opening.edges.all.is_empty() && opening.nodes.keys().eq([&OLD]));
         let keep = (Some(OLD), AgentRequest::Streams(StreamRequest::Keep(ID)));
@@ -320,7 +315,7 @@ mod tests {
     async fn a_node_that_is_lost_when_something_goes_over_it_ends_all() {
         let mut hub = changing(Some([OLD].into()));
         hub.lose_streams_on(NEW);
-        let fault = hub.streams.open[&ID].fault.as_ref().map(Text::to_display);
+        let fault = hub.streams.open[&ID].ending.fault().map(Text::to_display);
         assert_eq!(fault.as_deref(), Some("node n2 was lost, over which its streams went"));
     }
 }

@@ -78,9 +78,10 @@ impl Opening {
             told.is_none() || self.routes.leaving.contains(node)
         };
         let edges = &self.edges.all;
-        !(self.is_over || self.failed || self.routes.is_final)
+        self.ending.is_going_well()
+            && !self.routes.is_final
             && self.routes.change.is_none()
-            && self.left.len() == members
+            && self.ending.left().len() == members
             && self.nodes.iter().all(is_open)
             && edges.iter().all(|edge| edge.is_connected && edge.way == HopWay::Direct)
     }

@@ -35,12 +35,12 @@ impl Hub {
     /// Something of an opening stands still, or has ended: says what stands still as a whole.
     pub(super) fn tell_stalls(&mut self, id: OpeningId) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        if opening.is_over || opening.failed {
+        if !opening.ending.is_going_well() {
             return;
         }
         let place = opening.component;
         let graph = &self.streams.components[place].graph;
-        for stall in opening.stalls.take(graph, &opening.left) {
+        for stall in opening.stalls.take(graph, opening.ending.left()) {
             let text = self.words_of_stall(place, &stall);
             self.warn(&text);
             self.note_stall(id, place, &stall);
@@ -71,10 +71,11 @@ impl Hub {
     pub(crate) fn stall_of(&self, id: TaskId) -> Option<String> {
         let place = *self.streams.of.get(&id)?;
         let opening = self.streams.components[place].opening_of.get(&id)?;
-        let opening = self.streams.open.get(opening).filter(|opening| !opening.is_over)?;
+        let opening = self.streams.open.get(opening).filter(|opening| !opening.ending.is_over())?;
+        let left = opening.ending.left();
         let holds = |stall: &&Stall| {
             stall.tasks.contains(&id)
-                && stall.tasks.iter().all(|task| opening.left.contains(task))
+                && stall.tasks.iter().all(|task| left.contains(task))
                 && stall.streams.iter().all(|(stream, _)| opening.stalls.is_told(*stream))
         };
         opening.stalled.iter().find(holds).map(|stall| self.words_of_stall(place, stall))

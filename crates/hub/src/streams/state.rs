@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::streams::{LineRates, Stages, Stall, Stalls, StreamGraph, Traffic};
+use rakuda_core::streams::{
+    ActionEnd, Ending, LineRates, Stages, Stall, Stalls, StreamGraph, Traffic,
+};
 use rakuda_core::{Held, NextAttempt, NodeId, TaskId, Time};
 use rakuda_proto::Text;
-use rakuda_proto::front::StreamDefinition;
+use rakuda_proto::front::{ActionOutcome, StreamDefinition};
 use rakuda_proto::streams::{
     OpeningId, StdoutHolder, StreamAccount, StreamEnd, StreamPassed, StreamPlan,
 };
@@ -61,8 +63,6 @@ pub(super) struct Component {
     pub(super) unread: BTreeSet<TaskId>,
     /// What had gone through its streams when an attempt of it came to nothing, the last one.
     pub(super) interrupted: Vec<StreamAccount>,
-    /// Where its spools are, if no other node can read them.
-    pub(super) spools_on: Option<NodeId>,
 }
 
 /// The writers, or the readers, of a stream and where they are.
@@ -89,20 +89,10 @@ pub(super) struct Opening {
     pub(super) routes: Routes,
     /// Which of its places stand still.
     pub(super) stalls: Stalls,
-    /// Members whose action has not ended.
-    pub(super) left: BTreeSet<TaskId>,
-    /// One of its members did not end well, or a stream is at fault.
-    pub(super) failed: bool,
-    /// The agents have reported what went through.
-    pub(super) is_over: bool,
     /// By member whose action has ended well: how long it took.
     pub(super) took_ns: BTreeMap<TaskId, u64>,
-    /// Why it failed by itself.
-    pub(super) fault: Option<Text>,
-    /// Members whose commands were ended because of that.
-    pub(super) ended: BTreeSet<TaskId>,
-    /// The end of the last member, until the accounts are there.
-    pub(super) held: Option<HeldEnd>,
+    /// Which members are left, and what is at fault.
+    pub(super) ending: Ending<Text, HeldEnd>,
 }
 
 /// Streams whose members have all ended, one of them not well.
@@ -115,7 +105,6 @@ pub(super) struct Closing {
 /// The end of an action that waits.
 #[derive(Debug)]
 pub(super) struct HeldEnd {
-    pub(super) task: TaskId,
     pub(super) message: Vec<u8>,
     pub(super) code: Option<Held>,
 }
@@ -125,23 +114,34 @@ impl Streams {
         self.of.get(&id).map(|place| &self.components[*place])
     }
 
-    /// Why the streams of a task do not work.
-    pub fn fault_of(&self, id: TaskId) -> Option<&Text> {
+    fn opening_of(&self, id: TaskId) -> Option<&Opening> {
         let opening = self.component_of(id)?.opening_of.get(&id)?;
-        self.open.get(opening)?.fault.as_ref()
+        self.open.get(opening)
     }
 
-    /// The fault of a stream because of which this reader or writer had to be ended.
-    pub fn ended_by_fault(&self, id: TaskId) -> Option<&Text> {
-        let opening = self.component_of(id)?.opening_of.get(&id)?;
-        let opening = self.open.get(opening).filter(|opening| opening.ended.contains(&id))?;
-        opening.fault.as_ref()
+    /// Why the streams of a task do not work.
+    pub fn fault_of(&self, id: TaskId) -> Option<&Text> {
+        self.opening_of(id)?.ending.fault()
+    }
+
+    /// The fault that counts in place of how the action of a task has ended.
+    pub fn fault_of_action(&self, id: TaskId, outcome: ActionOutcome) -> Option<&Text> {
+        let end = match outcome {
+            ActionOutcome::Ok => ActionEnd::Well,
+            ActionOutcome::Failed => ActionEnd::Failed,
+            ActionOutcome::Exit => ActionEnd::Exited,
+        };
+        self.opening_of(id)?.ending.fault_of_action(id, end)
+    }
+
+    /// The fault that counts in place of how a command of a task has ended.
+    pub fn fault_of_command(&self, id: TaskId, is_well: bool) -> Option<&Text> {
+        self.opening_of(id)?.ending.fault_of_command(id, is_well)
     }
 
     /// Where the action of a task of an open stream was, and how long it took.
     pub fn end_of(&self, id: TaskId) -> Option<(NodeId, u64)> {
-        let opening = self.component_of(id)?.opening_of.get(&id)?;
-        let opening = self.open.get(opening)?;
+        let opening = self.opening_of(id)?;
         Some((*opening.node_of.get(&id)?, *opening.took_ns.get(&id)?))
     }
 
