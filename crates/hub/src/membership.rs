@@ -345,8 +345,8 @@ impl Hub {
         ));
     }
 
-    /// Ends a run that cannot go on without a node, and says why. Once the front has said goodbye, there is nothing more
-    /// to run.
+    /// Ends a run that cannot go on without a node, and says why. Once the front has said goodbye, nothing is left to
+    /// run.
     pub(crate) fn on_nodes_gone(&mut self) {
         if self.goodbye {
             return;

@@ -86,8 +86,8 @@ impl Held {
         self.awaited.is_any() || self.needs_nodes && is_any_starting(nodes)
     }
 
-    /// Whether it goes on at `now` whatever is known. Not without any node: its tasks would only stand in the queue that
-    /// the first node takes from.
+    /// Whether it goes on at `now` whatever is known. Not without any node: its tasks would only stand in the queue
+    /// from which the first node takes them.
     pub fn is_over(&mut self, now: Time, nodes: &Nodes) -> bool {
         if now < self.until {
             return false;

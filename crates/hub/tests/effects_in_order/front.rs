@@ -168,7 +168,7 @@ impl Front {
                 if self.journal.notes.contains(&Note::AttemptStarted(task, attempt)) {
                     self.journal.expect_ended(task, attempt);
                 } else {
-                    // It waited until the last one, whose node was lost, would be unwound; the run was stopped meanwhile.
+                    // It waited until the last one, whose node was lost, would be unwound, and the run was stopped.
                     self.count("attempts failed that had not begun");
                     let before = |it: &Journal| {
                         let noted = |number| it.notes.contains(&Note::AttemptStarted(task, number));
