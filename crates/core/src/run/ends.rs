@@ -46,7 +46,7 @@ impl<D, C> Run<D, C> {
         (left.len() == counts.ready).then_some(left)
     }
 
-    /// Nodes have come or gone for good, or a gang needs more of them.
+    /// Nodes are gone for good, or a gang needs more of them.
     pub(super) fn review_nodes(&mut self, now: Now, out: &mut Vec<Effect<C>>) {
         if self.stopping.is_stopping() {
             return;

@@ -50,7 +50,7 @@ pub struct Run<D, C> {
     retries: Retries,
     held: Option<HeldInvocation>,
     large_gangs: LargeGangs,
-    /// Nodes have come or gone for good, or a gang needs more of them: to be reviewed after the input.
+    /// Nodes are gone for good, or a gang needs more of them: to be reviewed after the input.
     review: bool,
     /// Empty between inputs; kept for their memory.
     outputs: Vec<Output>,
@@ -272,7 +272,6 @@ impl<D, C> Run<D, C> {
         self.tell(now, event, out);
         if let Some(id) = joined {
             self.tell_reach(now, ReachInput::NodeJoined { id }, places, out);
-            self.review = true;
         }
     }
 

@@ -9,11 +9,11 @@ use super::{ActionEnding, Effect, Input, PlacesAwaited, Run};
 use crate::attempts::{AttemptEffect, NextAttempt, Refusal, State};
 use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output, Oversubscribe, TaskKind};
-use crate::fact::Places;
+use crate::fact::{Fact, Places};
 use crate::ids::{GangId, InvocationId, NodeId, RequirementId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput, NodeLimits, NodeOrigin, NodeState};
 use crate::reach::{FilePlaces, ReachEffect};
-use crate::requirement::{Capacity, Requirement};
+use crate::requirement::{Capacity, Requirement, WaitsForSize};
 use crate::stager::HOLDINGS_LIMIT_NS;
 use crate::stopping::{Signal, StopEffect, StopHow, StopSettings};
 use crate::time::{Now, Time};
@@ -448,18 +448,22 @@ fn target_that_a_lost_node_was_to_look_at_is_looked_at_from_here_or_goes_with_it
     // Files on a shared file system; on nodes; in Gfarm, whose hosts are other servers.
     for (on_nodes, apart) in [(false, false), (true, false), (true, true)] {
         let config = Config { files_on_nodes: on_nodes, files_apart: apart, ..Config::default() };
-        let mut shell = Shell::new(config, 1, 1);
-        shell.begin_first();
-        let ending = ActionEnding::Succeeded { looks: true };
-        shell.tell(Input::ActionEnded { id: FIRST, ending, code: None });
+        let mut shell = Shell::new(config, 2, 2);
+        let effects = shell.invoke(&[FIRST, SECOND]);
+        let begun = shell.begin_all(&effects);
+        for (id, _) in &begun {
+            let ending = ActionEnding::Succeeded { looks: true };
+            shell.tell(Input::ActionEnded { id: *id, ending, code: None });
+        }
+        let [(task, start), _] = &begun[..] else { panic!("{effects:?}") };
         let down = NodeInput::LinkDown { incarnation: 1, again: true };
-        let effects = shell.node(NodeId(0), down);
+        let effects = shell.node(start.node, down);
         let is_expected = match effects[..] {
-            [Effect::LookHere { id: FIRST }, Effect::Node(NodeEffect::Lose { .. })] => {
-                !on_nodes || apart
+            [Effect::LookHere { id }, Effect::Node(NodeEffect::Lose { .. })] => {
+                id == *task && (!on_nodes || apart)
             }
-            [Effect::TargetLost { id: FIRST }, Effect::Node(NodeEffect::Lose { .. })] => {
-                on_nodes && !apart
+            [Effect::TargetLost { id }, Effect::Node(NodeEffect::Lose { .. })] => {
+                id == *task && on_nodes && !apart
             }
             _ => false,
         };
@@ -487,6 +491,10 @@ fn run_that_no_node_is_left_for_ends_when_the_loss_was_told() {
     assert_eq!(format!("{effects:?}"), format!("[{given_up:?}, NodesGone]"));
     shell.tell(Input::Stop { how: StopHow::Gently, by_user: false, commands: &[] });
     assert!(!shell.tell(Input::LossTold).iter().any(is_end), "it ends already");
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    shell.node(first, down(false));
+    assert!(!shell.tell(Input::NodeLost { id: first }).iter().any(is_end), "it was not told");
+    assert!(shell.tell(Input::LossTold).iter().any(is_end));
 }
 
 #[test]
@@ -498,6 +506,20 @@ fn run_waits_for_nodes_that_are_expected() {
     assert!(shell.run.wants_nodes());
     assert!(shell.tell(Input::NodesExpected(false)).iter().any(is_end));
     assert!(!shell.run.wants_nodes());
+}
+
+#[test]
+fn nodes_are_wanted_for_a_gang_and_for_what_waits_for_them() {
+    let mut shell = with_large_gang(Oversubscribe::Never);
+    assert!(!shell.run.wants_nodes(), "none are to be had");
+    shell.tell(Input::NodesExpected(true));
+    assert_eq!(shell.run.scheduler().queued(), 0);
+    assert!(shell.run.wants_nodes());
+    let mut shell = Shell::new(Config::default(), 1, 0);
+    shell.tell(Input::NodesExpected(true));
+    assert!(!want(&mut shell, CATALOGUE, false) && !shell.run.wants_nodes());
+    assert!(want(&mut shell, KNOWN, true) && shell.run.holds_invocation(), "the one before begins");
+    assert!(shell.run.wants_nodes());
 }
 
 /// Two tasks that begin together, and one node with one core; another one starts.
@@ -545,6 +567,12 @@ fn large_gang_is_refused_when_no_more_nodes_come_and_told_before_it_fails() {
 fn large_gang_shares_cores_when_no_more_nodes_come_if_it_may() {
     let mut shell = with_large_gang(Oversubscribe::WhenNoneComes);
     assert_eq!(starts(&shell.tell(Input::LossTold)), [], "one may come");
+    shell.tell(Input::NodesExpected(true));
+    let effects = shell.node(NodeId(1), NodeInput::StartFailed { again: false });
+    assert_eq!((refusals(&effects), starts(&effects)), (0, vec![]), "others may");
+    let effects = shell.tell(Input::NodesExpected(false));
+    assert_eq!((refusals(&effects), starts(&effects).len()), (0, 2), "{effects:?}");
+    let mut shell = with_large_gang(Oversubscribe::WhenNoneComes);
     let effects = shell.node(NodeId(1), NodeInput::StartFailed { again: false });
     assert_eq!((refusals(&effects), starts(&effects).len()), (0, 2), "{effects:?}");
 }
@@ -582,6 +610,8 @@ fn begins(effects: &[Effect<u32>]) -> bool {
 }
 
 const KNOWN: PlacesAwaited = PlacesAwaited { catalogue: false, holdings: false };
+/// Such a task waits for a node that has all its cores.
+const WHOLE: WaitsForSize = WaitsForSize { cores: true, memory: false };
 const CATALOGUE: PlacesAwaited = PlacesAwaited { catalogue: true, holdings: false };
 const HOLDINGS: PlacesAwaited = PlacesAwaited { catalogue: false, holdings: true };
 
@@ -644,6 +674,12 @@ fn invocation_waits_for_the_first_node_where_nodes_hold_files() {
     shell.node(NodeId(0), NodeInput::LinkUp { incarnation: 1 });
     shell.join(NodeId(0));
     assert!(begins(&shell.tell(Input::PlacesAwaited(KNOWN))), "all are there");
+    // What needs none goes on without any.
+    let mut shell = Shell::new(Config::default(), 2, 0);
+    start(&mut shell);
+    assert!(!want(&mut shell, CATALOGUE, false));
+    shell.now = shell.run.due_ns().unwrap();
+    assert!(begins(&shell.tell(Input::TimeCame)));
     // One is up, another one starts: for so long, and no longer.
     let mut shell = Shell::new(Config::default(), 2, 0);
     start(&mut shell);
@@ -653,6 +689,31 @@ fn invocation_waits_for_the_first_node_where_nodes_hold_files() {
     assert!(!want(&mut shell, KNOWN, true));
     shell.now = shell.run.due_ns().unwrap();
     assert!(begins(&shell.tell(Input::TimeCame)));
+}
+
+#[test]
+fn caller_that_is_gone_when_its_invocation_begins_waits_for_nothing() {
+    let callers = |effects: &[Effect<u32>]| {
+        let caller = |effect: &Effect<u32>| match effect {
+            Effect::Invoke { caller, .. } => Some(*caller),
+            _ => None,
+        };
+        effects.iter().find_map(caller)
+    };
+    for is_lost in [false, true] {
+        let mut shell = Shell::new(Config::default(), 1, 1);
+        shell.begin_first();
+        let (id, tasks, caller) = (InvocationId(1), Vec::new(), Some(FIRST));
+        let (awaited, nodes_hold_files) = (CATALOGUE, false);
+        let wanted = Input::InvocationWanted { id, tasks, caller, awaited, nodes_hold_files };
+        assert_eq!(callers(&shell.tell(wanted)), None);
+        if is_lost {
+            shell.node(NodeId(0), NodeInput::LinkDown { incarnation: 1, again: true });
+            shell.tell(Input::NodeLost { id: NodeId(0) });
+        }
+        let expected = if is_lost { None } else { Some(FIRST) };
+        assert_eq!(callers(&shell.tell(Input::HeldInvocationDue)), Some(expected));
+    }
 }
 
 #[test]
@@ -667,6 +728,48 @@ fn what_is_left_for_nothing_is_all_that_is_ready() {
     let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
     shell.node(NodeId(0), NodeInput::Known { origin, limits });
     assert_eq!(shell.run.left_for_nothing(&nowhere), None, "a node starts");
+}
+
+#[test]
+fn nothing_is_left_while_anything_can_still_happen() {
+    let nowhere = [RequirementId(1)].into();
+    let define = |shell: &mut Shell, id: u32, kind| {
+        shell.tell(Input::Event(Event::TaskDefined {
+            id: TaskId(id),
+            kind,
+            has_action: true,
+            deferred: false,
+            requirement: RequirementId(1),
+            prerequisites: &[],
+        }));
+    };
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    let requirement = Requirement { cores: 2, waits_for_size: WHOLE, ..Requirement::default() };
+    shell.tell(Input::Event(Event::RequirementDefined { id: RequirementId(1), requirement }));
+    define(&mut shell, 1, TaskKind::Plain);
+    let effects = shell.invoke(&[FIRST, SECOND]);
+    let [(FIRST, first)] = &starts(&effects)[..] else { panic!("{effects:?}") };
+    shell.run.begin(shell.now(), FIRST, first, 1, false, ());
+    assert_eq!(shell.run.left_for_nothing(&nowhere), None, "one runs");
+    shell.tell(Input::ActionEnded { id: FIRST, ending: FAILED, code: None });
+    shell.run.take(FIRST);
+    assert_eq!(
+        shell.run.left_for_nothing(&nowhere),
+        None,
+        "the scheduler has not heard of its end"
+    );
+    let outcome = ActionOutcome::Succeeded;
+    let ended = Event::ActionEnded { id: FIRST, attempt: 1, outcome, run_ns: None };
+    shell.tell(Input::Event(ended));
+    assert_eq!(shell.run.left_for_nothing(&nowhere), Some(vec![SECOND]));
+    define(&mut shell, 2, TaskKind::File);
+    assert_eq!(shell.run.left_for_nothing(&nowhere), Some(vec![SECOND]), "nobody wants it");
+    let (id, tasks) = (InvocationId(1), &[TaskId(2)]);
+    shell.tell(Input::Event(Event::InvocationStarted { id, tasks, caller: None }));
+    assert_eq!(shell.run.left_for_nothing(&nowhere), None, "one is decided");
+    let fact = Fact { modified_ns: None, bytes: 0, places: Places::Unknown };
+    shell.tell(Input::Event(Event::FactGathered { id: TaskId(2), fact }));
+    assert_eq!(shell.run.left_for_nothing(&nowhere), Some(vec![SECOND, TaskId(2)]));
 }
 
 fn stops(effects: &[Effect<u32>]) -> Vec<StopEffect> {
