@@ -354,6 +354,15 @@ pub enum Output {
         /// Cores of all nodes.
         slots_there: u64,
     },
+    /// The tasks of a gang fail next, since the nodes that are there are too few for it, and no more come.
+    GangRefused {
+        /// The gang.
+        id: GangId,
+        /// Cores that its tasks need together.
+        slots: u64,
+        /// Cores of all nodes.
+        slots_there: u64,
+    },
     /// A task of a gang needs another one of it, so that they can never run together; all of them fail.
     GangEntangled {
         /// The gang.

@@ -501,6 +501,7 @@ fn too_many_tasks_are_told_with_their_number_and_fail_when_refused() {
             gang 0 needs 3 slots of 2
             start 2 on node 0
         gang 0 is refused
+            gang 0 fails: 3 slots of 2
             0 failed
             1 abandoned
         action 2 succeeded

@@ -413,6 +413,7 @@ impl<'a> World<'a> {
                 assert!(slots > 0);
                 self.pending.push(Pending::Refuse(id.0));
             }
+            Output::GangRefused { slots, .. } => assert!(slots > 0),
             Output::GangEntangled { id, task, on } => {
                 let members = &self.plan.gangs[id.0 as usize].0;
                 assert!(members.contains(&task.0) && members.contains(&on.0));

@@ -382,7 +382,7 @@ impl Hub {
         ))
     }
 
-    /// No more answers come from a node, or from any: the hub looks itself at what ended well there.
+    /// No more answers come from a node, or, when the run ends, from any: then the hub looks itself at what ended well.
     pub(crate) fn answer_for(&mut self, lost: Option<NodeId>) {
         let of_lost = |node: &NodeId| lost.is_none_or(|lost| lost == *node);
         let open = std::mem::take(&mut self.file_probes.open);

@@ -238,9 +238,6 @@ impl Hub {
             }
             Effect::Invoke { id, tasks, caller } => self.invoke(id, &tasks, caller),
             Effect::NodesGone => self.on_nodes_gone(),
-            Effect::GangRefused { id, slots, slots_there } => {
-                self.refuse_gang(id, slots, slots_there);
-            }
             // A thread of an action that has ended goes on.
             Effect::StartUnowned { id, command } => self.start_command(Some(id), command),
             Effect::DropUnowned { command, .. } => self.end_stopped(command.command),

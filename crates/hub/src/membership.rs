@@ -348,7 +348,7 @@ impl Hub {
     /// Ends a run that cannot go on without a node, and says why. Once the front has said goodbye, nothing is left to
     /// run.
     pub(crate) fn on_nodes_gone(&mut self) {
-        if self.goodbye {
+        if self.goodbye || self.run.stopping().is_stopping() {
             return;
         }
         let told = self.agents.places().filter_map(|(_, place)| {

@@ -89,6 +89,9 @@ impl Hub {
             Output::TurnTaken { id, attempt, .. } if !self.run.is_wanted(id, attempt) => {}
             Output::TurnTaken { id, devices, .. } => self.on_turn_taken(id, devices),
             Output::GangStarted { id, oversubscribed } => self.note_gang(id, oversubscribed),
+            Output::GangRefused { id, slots, slots_there } => {
+                self.refuse_gang(id, slots, slots_there);
+            }
             Output::GangEntangled { task, on, .. } => self.tell_entangled(task, on),
             Output::AbortAction { id } => {
                 if !self.drop_deferred(id) {

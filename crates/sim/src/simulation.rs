@@ -371,10 +371,12 @@ impl<'a> Simulation<'a> {
                 self.outcome.tasks_abandoned = abandoned.len() as u64;
                 self.ended = true;
             }
-            Output::GangStarted { id, .. } | Output::GangTooLarge { id, .. } => {
+            Output::GangStarted { id, .. }
+            | Output::GangTooLarge { id, .. }
+            | Output::GangRefused { id, .. }
+            | Output::GangEntangled { id, .. } => {
                 unreachable!("no gang is defined: {id:?}")
             }
-            Output::GangEntangled { id, .. } => unreachable!("no gang is defined: {id:?}"),
             Output::TurnTaken { id, .. } => unreachable!("no gang is defined: {id:?}"),
             Output::AskNeeded { id } | Output::CompareRecord { id } | Output::Resolve { id } => {
                 unreachable!("{id:?} is neither deferred nor of a class of its own")

@@ -70,7 +70,7 @@ const MADE_MEANWHILE: u64 = 1_310_028_472;
 const LOST_ON_ITS_WAY: u64 = 1_300_129_940;
 
 /// A node went that was to look at a target; a gang that may not share cores had too few nodes, and none came.
-const FOR_WANT_OF_NODES: [u64; 2] = [1_000_000_134, 1_000_000_164];
+const FOR_WANT_OF_NODES: [u64; 2] = [1_000_000_134, 1_000_000_601];
 
 /// The end of a command was told again whose action had been given back.
 const GIVEN_BACK: u64 = 400_605_338;

@@ -1,17 +1,15 @@
 //! What nodes that do not come mean: the run ends, or what needs them is refused.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::held::Held;
 use super::{Effect, Run};
 use crate::event::{Event, Oversubscribe};
-use crate::ids::{GangId, RequirementId, TaskId};
+use crate::ids::{NodeId, RequirementId, TaskId};
+use crate::nodes::NodeState;
 use crate::scheduler::task::TaskState;
 use crate::time::Now;
-
-/// Gangs for which the nodes that are there are too few: with the cores that they need, and those of all nodes.
-pub(super) type LargeGangs = BTreeMap<GangId, (u64, u64)>;
 
 impl<D, C> Run<D, C> {
     /// Whether nodes that could be started have something to run.
@@ -53,24 +51,32 @@ impl<D, C> Run<D, C> {
         }
         if !self.nodes.is_any_left() {
             out.push(Effect::NodesGone);
-        } else if !self.nodes.is_expecting() && !self.nodes.is_any_coming() {
+        } else if !self.may_more_join() {
             self.settle_large_gangs(now, out);
         }
     }
 
+    /// Whether nodes may come to take tasks: a node that is up does not before it has said what it has.
+    fn may_more_join(&self) -> bool {
+        let joins = |(id, state): (NodeId, NodeState)| {
+            state == NodeState::Up && self.scheduler.node(id).is_none()
+        };
+        self.nodes.is_expecting() || self.nodes.is_any_coming() || self.nodes.states().any(joins)
+    }
+
     /// No node comes any more for gangs that wait for one.
     fn settle_large_gangs(&mut self, now: Now, out: &mut Vec<Effect<C>>) {
-        while let Some((id, (slots, slots_there))) = self.large_gangs.pop_first() {
+        while let Some(id) = self.large_gangs.pop_first() {
             let gang = self.scheduler.gang(id);
             if !gang.too_large {
                 continue;
             }
-            if gang.oversubscribe == Oversubscribe::WhenNoneComes {
-                self.tell(now, Event::GangShares { id }, out);
+            let event = if gang.oversubscribe == Oversubscribe::WhenNoneComes {
+                Event::GangShares { id }
             } else {
-                out.push(Effect::GangRefused { id, slots, slots_there });
-                self.tell(now, Event::GangRefused { id }, out);
-            }
+                Event::GangRefused { id }
+            };
+            self.tell(now, event, out);
         }
     }
 }

@@ -49,16 +49,14 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Holds an invocation if there is anything to wait for; returns it if not. `needs_nodes`: nodes hold files, and
-    /// some task will run on one.
+    /// Holds an invocation if there is anything to wait for; returns it if not. `needs_nodes`: nodes that hold files
+    /// are being started, and some task will run on one.
     pub fn hold(
         now: Time,
         wanted: Wanted,
         awaited: PlacesAwaited,
         needs_nodes: bool,
-        nodes: &Nodes,
     ) -> Result<Self, Wanted> {
-        let needs_nodes = needs_nodes && is_any_starting(nodes);
         if !awaited.is_any() && !needs_nodes {
             return Err(wanted);
         }
@@ -106,6 +104,6 @@ impl Held {
 }
 
 /// Whether nodes are on their way that have not been there yet.
-fn is_any_starting(nodes: &Nodes) -> bool {
+pub(super) fn is_any_starting(nodes: &Nodes) -> bool {
     nodes.is_expecting() || nodes.states().any(|(_, state)| state == NodeState::Starting)
 }

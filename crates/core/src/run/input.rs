@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::held::PlacesAwaited;
 use crate::attempts::{AttemptEffect, Held, NextAttempt};
 use crate::event::{ActionOutcome, Event, Output};
-use crate::ids::{GangId, InvocationId, NodeId, TaskId};
+use crate::ids::{InvocationId, NodeId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput};
 use crate::reach::{ReachEffect, ReachInput};
 use crate::stopping::{StopEffect, StopHow};
@@ -55,7 +55,7 @@ pub enum Input<'a, C> {
         /// The node.
         id: NodeId,
     },
-    /// The shell has noted and told all that the loss of a node means. What no other node can do is decided now.
+    /// The shell has noted and told all that the loss of a node means. Whether any node is left counts from now on.
     LossTold,
     /// Tasks are asked for. [`Effect::Invoke`] follows, at once or when it is known where their inputs are. Another
     /// invocation that is held is begun first.
@@ -309,15 +309,6 @@ pub enum Effect<C> {
     },
     /// No node is left, and none comes: the run cannot go on. The shell says why, and stops it.
     NodesGone,
-    /// The tasks of a gang fail, since the nodes that are there are too few for it, and no more come.
-    GangRefused {
-        /// The gang.
-        id: GangId,
-        /// Cores that its tasks need together.
-        slots: u64,
-        /// Cores of all nodes.
-        slots_there: u64,
-    },
     /// Start a command, though the action that wants it has ended: a thread of it goes on.
     StartUnowned {
         /// The task.

@@ -14,7 +14,7 @@ mod retries;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::mem;
 
@@ -26,14 +26,13 @@ use crate::attempts::{
 };
 use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output};
-use crate::ids::{NodeId, TaskId};
+use crate::ids::{GangId, NodeId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput, NodeState, Nodes};
 use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability};
 use crate::scheduler::Scheduler;
 use crate::scheduler::task::TaskState;
 use crate::stopping::{StopEffect, StopHow, StopSettings, Stopping};
 use crate::time::Now;
-use ends::LargeGangs;
 use held::{Held as HeldInvocation, Wanted};
 use retries::Retries;
 
@@ -49,7 +48,8 @@ pub struct Run<D, C> {
     endings: Vec<Output>,
     retries: Retries,
     held: Option<HeldInvocation>,
-    large_gangs: LargeGangs,
+    /// Gangs for which the nodes that are there are too few.
+    large_gangs: BTreeSet<GangId>,
     /// Nodes are gone for good, or a gang needs more of them: to be reviewed after the input.
     review: bool,
     /// Empty between inputs; kept for their memory.
@@ -69,7 +69,7 @@ impl<D, C> Run<D, C> {
             endings: Vec::new(),
             retries: Retries::default(),
             held: None,
-            large_gangs: LargeGangs::new(),
+            large_gangs: BTreeSet::new(),
             review: false,
             outputs: Vec::new(),
             attempt_effects: Vec::new(),
@@ -129,8 +129,9 @@ impl<D, C> Run<D, C> {
         out: &mut Vec<Effect<C>>,
     ) {
         self.take_in(now, input, places, out);
-        if mem::take(&mut self.review) {
+        if self.review {
             self.review_nodes(now, out);
+            self.review = false;
         }
     }
 
@@ -147,6 +148,7 @@ impl<D, C> Run<D, C> {
             Input::Node { id, input } => self.on_node(now, id, input, out),
             Input::NodesExpected(expecting) => {
                 self.nodes.set_expecting(expecting);
+                self.check_held(out);
                 self.review = true;
             }
             Input::TimeCame => self.on_time(now, places, out),
@@ -245,9 +247,6 @@ impl<D, C> Run<D, C> {
             self.nodes.take_due(now.time, &mut effects);
             return self.follow_nodes(now, &effects, out);
         }
-        if let Some(held) = self.held.take_if(|held| held.is_over(now.time, &self.nodes)) {
-            self.invoke(held.into_wanted(), out);
-        }
         while let Some((id, attempt)) = self.retries.take(now.time.0) {
             self.tell(now, Event::RetryDue { id, attempt }, out);
         }
@@ -255,6 +254,10 @@ impl<D, C> Run<D, C> {
             self.tell_reach(now, ReachInput::TimeCame, places, out);
         }
         self.tell_stopping(out, |stopping, out| stopping.take_due(now.time, out));
+        // Last: the shell hands in at once what begins it.
+        if let Some(held) = self.held.take_if(|held| held.is_over(now.time, &self.nodes)) {
+            self.invoke(held.into_wanted(), out);
+        }
     }
 
     /// Hands an event to the scheduler, and what it means to the other parts.
@@ -287,8 +290,9 @@ impl<D, C> Run<D, C> {
         if self.scheduler.config.dry_run {
             return self.invoke(wanted, out);
         }
-        let needs_nodes = nodes_hold_files && self.scheduler.forecast(now).contains(&true);
-        match HeldInvocation::hold(now.time, wanted, awaited, needs_nodes, &self.nodes) {
+        let starting = nodes_hold_files && held::is_any_starting(&self.nodes);
+        let needs_nodes = starting && self.scheduler.forecast(now).contains(&true);
+        match HeldInvocation::hold(now.time, wanted, awaited, needs_nodes) {
             Ok(held) => self.held = Some(held),
             Err(wanted) => self.invoke(wanted, out),
         }
@@ -297,9 +301,13 @@ impl<D, C> Run<D, C> {
     fn on_places_awaited(&mut self, awaited: PlacesAwaited, out: &mut Vec<Effect<C>>) {
         if let Some(held) = &mut self.held {
             held.set_awaited(awaited);
-            if !held.waits(&self.nodes) {
-                self.begin_held(out);
-            }
+            self.check_held(out);
+        }
+    }
+
+    fn check_held(&mut self, out: &mut Vec<Effect<C>>) {
+        if self.held.as_ref().is_some_and(|held| !held.waits(&self.nodes)) {
+            self.begin_held(out);
         }
     }
 
@@ -309,9 +317,11 @@ impl<D, C> Run<D, C> {
         }
     }
 
-    /// A caller whose node has been lost meanwhile waits for nothing any more.
+    /// A caller whose node has been lost, or whose attempt is over, waits for nothing any more.
     fn invoke(&self, Wanted { id, tasks, caller }: Wanted, out: &mut Vec<Effect<C>>) {
-        let caller = caller.filter(|id| self.attempts.acting(*id).is_some());
+        let waits =
+            |id: &TaskId| self.attempts.get(*id).is_some() && !self.attempts.is_unwinding(*id);
+        let caller = caller.filter(waits);
         out.push(Effect::Invoke { id, tasks, caller });
     }
 
@@ -345,8 +355,8 @@ impl<D, C> Run<D, C> {
                     out.push(Effect::EndHeld { id, failed, abandoned });
                     self.endings.push(output);
                 }
-                Output::GangTooLarge { id, slots, slots_there } => {
-                    self.large_gangs.insert(id, (slots, slots_there));
+                Output::GangTooLarge { id, .. } => {
+                    self.large_gangs.insert(id);
                     self.review = true;
                     out.push(Effect::Output(output));
                 }

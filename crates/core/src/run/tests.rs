@@ -542,7 +542,8 @@ fn with_large_gang(oversubscribe: Oversubscribe) -> Shell {
 
 fn refusals(effects: &[Effect<u32>]) -> usize {
     let is_refused = |effect: &&Effect<u32>| {
-        matches!(effect, Effect::GangRefused { slots: 2, slots_there: 1, .. })
+        let refused = Output::GangRefused { id: GangId(0), slots: 2, slots_there: 1 };
+        matches!(effect, Effect::Output(output) if *output == refused)
     };
     effects.iter().filter(is_refused).count()
 }
@@ -552,7 +553,8 @@ fn large_gang_is_refused_when_no_more_nodes_come_and_told_before_it_fails() {
     let mut shell = with_large_gang(Oversubscribe::Never);
     let effects = shell.node(NodeId(1), NodeInput::StartFailed { again: false });
     assert_eq!(refusals(&effects), 1, "{effects:?}");
-    let refused = effects.iter().position(|effect| matches!(effect, Effect::GangRefused { .. }));
+    let is_refusal = |effect: &Effect<u32>| refusals(core::slice::from_ref(effect)) == 1;
+    let refused = effects.iter().position(is_refusal);
     let end = Effect::<u32>::Output(Output::InvocationEnded {
         id: InvocationId(0),
         failed: vec![FIRST],
@@ -581,6 +583,7 @@ fn large_gang_shares_cores_when_no_more_nodes_come_if_it_may() {
 fn large_gang_begins_on_the_node_that_comes() {
     let mut shell = with_large_gang(Oversubscribe::Never);
     shell.node(NodeId(1), NodeInput::LinkUp { incarnation: 1 });
+    assert_eq!(refusals(&shell.tell(Input::LossTold)), 0, "it has not said what it has");
     let effects = shell.join(NodeId(1));
     assert_eq!((refusals(&effects), starts(&effects).len()), (0, 2), "{effects:?}");
 }

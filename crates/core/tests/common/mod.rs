@@ -333,6 +333,9 @@ pub fn describe(output: &Output) -> String {
         Output::GangTooLarge { id, slots, slots_there } => {
             format!("gang {} needs {slots} slots of {slots_there}", id.0)
         }
+        Output::GangRefused { id, slots, slots_there } => {
+            format!("gang {} fails: {slots} slots of {slots_there}", id.0)
+        }
         Output::GangEntangled { id, task, on } => {
             format!("gang {}: {} needs {}", id.0, task.0, on.0)
         }

@@ -310,7 +310,6 @@ impl Chaos {
             }
             Effect::Invoke { id, tasks, caller } => self.begin_invocation(id, &tasks, caller),
             Effect::NodesGone => self.on_nodes_gone(),
-            Effect::GangRefused { id, .. } => self.on_gang_refused(id),
             Effect::StartUnowned { id, command } | Effect::DropUnowned { id, command } => {
                 panic!("command {command} of {} is of no attempt", id.0);
             }
@@ -412,6 +411,7 @@ impl Chaos {
                 self.count("attempts ended with their gang");
                 self.abort_attempt(id);
             }
+            Output::GangRefused { id, .. } => self.on_gang_refused(id),
             // `Run` says what becomes of it.
             Output::GangTooLarge { id, .. } => self.note(format_args!("gang {} waits", id.0)),
             Output::GangEntangled { .. }
@@ -451,7 +451,7 @@ impl Chaos {
     /// It is known where the inputs of tasks that are asked for are, or was waited for long enough.
     fn begin_invocation(&mut self, id: InvocationId, tasks: &[TaskId], caller: Option<TaskId>) {
         if self.scenario.stages() {
-            self.request_stage_out(tasks, id != InvocationId(0));
+            self.request_stage_out(tasks, caller.is_some());
         }
         self.event(Event::InvocationStarted { id, tasks, caller });
         if let Some(caller) = caller {

@@ -98,6 +98,8 @@ impl Scheduler {
     /// No more nodes come, and those that are there are not enough.
     pub(crate) fn on_gang_refused(&mut self, id: GangId, out: &mut Vec<Output>) {
         if self.gangs.all[id].phase == GangPhase::Waiting {
+            let (slots, slots_there) = self.slots_for(id);
+            out.push(Output::GangRefused { id, slots, slots_there });
             let first = self.gangs.all[id].members[0];
             self.settle(first, Settled::Failed, out);
         }

@@ -267,8 +267,7 @@ impl Scheduler {
         let Some(slots) = slots else {
             if self.fleet.joined > 0 {
                 self.gangs.all[id].too_large = true;
-                let slots = self.gang_cores(id);
-                let slots_there = if self.is_one_at_a_time() { 1 } else { self.fleet.cores };
+                let (slots, slots_there) = self.slots_for(id);
                 out.push(Output::GangTooLarge { id, slots, slots_there });
                 // Others may have waited for it.
                 self.pending.gangs.insert(id);
@@ -280,6 +279,12 @@ impl Scheduler {
         gang.oversubscribed = oversubscribed;
         gang.begins = None;
         true
+    }
+
+    /// Cores that the tasks of a gang need together, and those of all nodes.
+    pub(crate) fn slots_for(&self, id: GangId) -> (u64, u64) {
+        let there = if self.is_one_at_a_time() { 1 } else { self.fleet.cores };
+        (self.gang_cores(id), there)
     }
 
     /// Whether no two tasks may run at once. A dry run tells what would run on all cores, though it
