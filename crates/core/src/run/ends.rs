@@ -11,6 +11,15 @@ use crate::nodes::NodeState;
 use crate::scheduler::task::TaskState;
 use crate::time::Now;
 
+/// What is to be reviewed after an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Review {
+    /// A gang needs more nodes.
+    Gangs,
+    /// Nodes are gone for good, and the shell has told of it.
+    All,
+}
+
 impl<D, C> Run<D, C> {
     /// Whether nodes that could be started have something to run.
     pub fn wants_nodes(&self) -> bool {
@@ -31,7 +40,7 @@ impl<D, C> Run<D, C> {
             && counts.inspecting == 0
             && acting().all(|(_, attempt)| attempt.is_suspended())
             && counts.running == acting().count();
-        if nowhere.is_empty() || counts.ready == 0 || !is_idle || self.nodes.is_any_coming() {
+        if nowhere.is_empty() || counts.ready == 0 || !is_idle || self.is_any_to_join() {
             return None;
         }
         let is_left = |id: &TaskId| {
@@ -44,24 +53,27 @@ impl<D, C> Run<D, C> {
         (left.len() == counts.ready).then_some(left)
     }
 
-    /// Nodes are gone for good, or a gang needs more of them.
-    pub(super) fn review_nodes(&mut self, now: Now, out: &mut Vec<Effect<C>>) {
+    /// Does what there is to do when nodes are gone for good, or a gang needs more of them.
+    pub(super) fn review_nodes(&mut self, now: Now, review: Review, out: &mut Vec<Effect<C>>) {
         if self.stopping.is_stopping() {
             return;
         }
         if !self.nodes.is_any_left() {
-            out.push(Effect::NodesGone);
-        } else if !self.may_more_join() {
+            // The shell says first why the last one went.
+            if review == Review::All {
+                out.push(Effect::NodesGone);
+            }
+        } else if !self.nodes.is_expecting() && !self.is_any_to_join() {
             self.settle_large_gangs(now, out);
         }
     }
 
-    /// Whether nodes may come to take tasks: a node that is up does not before it has said what it has.
-    fn may_more_join(&self) -> bool {
+    /// Whether a known node may yet take tasks: one that is up does not before it has said what it has.
+    fn is_any_to_join(&self) -> bool {
         let joins = |(id, state): (NodeId, NodeState)| {
             state == NodeState::Up && self.scheduler.node(id).is_none()
         };
-        self.nodes.is_expecting() || self.nodes.is_any_coming() || self.nodes.states().any(joins)
+        self.nodes.is_any_coming() || self.nodes.states().any(joins)
     }
 
     /// No node comes any more for gangs that wait for one.

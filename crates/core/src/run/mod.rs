@@ -33,6 +33,7 @@ use crate::scheduler::Scheduler;
 use crate::scheduler::task::TaskState;
 use crate::stopping::{StopEffect, StopHow, StopSettings, Stopping};
 use crate::time::Now;
+use ends::Review;
 use held::{Held as HeldInvocation, Wanted};
 use retries::Retries;
 
@@ -51,7 +52,7 @@ pub struct Run<D, C> {
     /// Gangs for which the nodes that are there are too few.
     large_gangs: BTreeSet<GangId>,
     /// Nodes are gone for good, or a gang needs more of them: to be reviewed after the input.
-    review: bool,
+    review: Option<Review>,
     /// Empty between inputs; kept for their memory.
     outputs: Vec<Output>,
     attempt_effects: Vec<AttemptEffect<C>>,
@@ -70,7 +71,7 @@ impl<D, C> Run<D, C> {
             retries: Retries::default(),
             held: None,
             large_gangs: BTreeSet::new(),
-            review: false,
+            review: None,
             outputs: Vec::new(),
             attempt_effects: Vec::new(),
         }
@@ -129,9 +130,9 @@ impl<D, C> Run<D, C> {
         out: &mut Vec<Effect<C>>,
     ) {
         self.take_in(now, input, places, out);
-        if self.review {
-            self.review_nodes(now, out);
-            self.review = false;
+        if let Some(review) = self.review {
+            self.review_nodes(now, review, out);
+            self.review = None;
         }
     }
 
@@ -149,7 +150,7 @@ impl<D, C> Run<D, C> {
             Input::NodesExpected(expecting) => {
                 self.nodes.set_expecting(expecting);
                 self.check_held(out);
-                self.review = true;
+                self.review = Some(Review::All);
             }
             Input::TimeCame => self.on_time(now, places, out),
             Input::InvocationOver { id } => self.attempts.resume(id, now),
@@ -157,7 +158,7 @@ impl<D, C> Run<D, C> {
             Input::TripMeasured { node, trip_ns } => self.attempts.set_trip(node, trip_ns),
             Input::LookaheadOff => self.attempts.disable_lookahead(),
             Input::NodeLost { id } => self.lose_node(now, id, places, out),
-            Input::LossTold => self.review = true,
+            Input::LossTold => self.review = Some(Review::All),
             Input::InvocationWanted { id, tasks, caller, awaited, nodes_hold_files } => {
                 self.begin_held(out);
                 let wanted = Wanted { id, tasks, caller };
@@ -357,7 +358,7 @@ impl<D, C> Run<D, C> {
                 }
                 Output::GangTooLarge { id, .. } => {
                     self.large_gangs.insert(id);
-                    self.review = true;
+                    self.review.get_or_insert(Review::Gangs);
                     out.push(Effect::Output(output));
                 }
                 other => out.push(Effect::Output(other)),
@@ -536,7 +537,9 @@ impl<D, C> Run<D, C> {
                 NodeEffect::Lose { id } => self.end_inspections(id, out),
                 NodeEffect::Miss { .. } => {}
             }
-            self.review |= matches!(effect, NodeEffect::GiveUp { .. } | NodeEffect::Miss { .. });
+            if matches!(effect, NodeEffect::GiveUp { .. } | NodeEffect::Miss { .. }) {
+                self.review = Some(Review::All);
+            }
             // Last: what the shell then says comes after what was wanted before.
             out.push(Effect::Node(*effect));
         }

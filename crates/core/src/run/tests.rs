@@ -580,6 +580,62 @@ fn large_gang_shares_cores_when_no_more_nodes_come_if_it_may() {
 }
 
 #[test]
+fn large_gang_is_refused_when_the_node_that_comes_goes_before_it_joins() {
+    let mut shell = with_large_gang(Oversubscribe::Never);
+    let id = NodeId(1);
+    shell.node(id, NodeInput::LinkUp { incarnation: 1 });
+    let down = NodeInput::LinkDown { incarnation: 1, again: false };
+    assert_eq!(refusals(&shell.node(id, down)), 0);
+    shell.tell(Input::NodeLost { id });
+    assert_eq!(refusals(&shell.tell(Input::LossTold)), 1);
+}
+
+#[test]
+fn gang_is_refused_after_what_has_failed_before() {
+    // Two nodes with a core each; the second one goes for good while both tasks run.
+    let mut shell = Shell::new(Config { retry: 1, ..Config::default() }, 2, 2);
+    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
+    let oversubscribe = Oversubscribe::Never;
+    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    let effects = shell.invoke(tasks);
+    let begun = shell.begin_all(&effects);
+    let [_, (lost, start)] = &begun[..] else { panic!("{effects:?}") };
+    let (left, gone) = (if *lost == FIRST { SECOND } else { FIRST }, start.node);
+    shell.node(gone, NodeInput::LinkDown { incarnation: 1, again: false });
+    shell.tell(Input::NodeLost { id: gone });
+    shell.tell(Input::LossTold);
+    shell.run.take_unwound(*lost, &mut Vec::new());
+    shell.tell(Input::ActionEnded { id: left, ending: FAILED, code: None });
+    shell.run.take(left);
+    let ended =
+        Event::ActionEnded { id: left, attempt: 1, outcome: ActionOutcome::Failed, run_ns: None };
+    let effects = shell.tell(Input::Event(ended));
+    let place = |is_it: fn(&Output) -> bool| {
+        let of = |effect: &Effect<u32>| matches!(effect, Effect::Output(output) if is_it(output));
+        effects.iter().position(of).unwrap_or_else(|| panic!("{effects:?}"))
+    };
+    let failed = place(|output| matches!(output, Output::AttemptFailed { .. }));
+    let refused = place(|output| matches!(output, Output::GangRefused { .. }));
+    let settled = place(|output| matches!(output, Output::TaskSettled { .. }));
+    assert!(failed < refused && refused < settled, "{effects:?}");
+}
+
+#[test]
+fn run_does_not_end_over_a_gang_before_the_loss_of_its_last_node_is_told() {
+    let mut shell = Shell::new(Config::default(), 2, 1);
+    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
+    let oversubscribe = Oversubscribe::Never;
+    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    shell.node(NodeId(0), NodeInput::LinkDown { incarnation: 1, again: false });
+    let effects = shell.invoke(tasks);
+    let waits =
+        |effect: &Effect<u32>| matches!(effect, Effect::Output(Output::GangTooLarge { .. }));
+    assert!(effects.iter().any(waits) && !effects.iter().any(is_end), "{effects:?}");
+    shell.tell(Input::NodeLost { id: NodeId(0) });
+    assert!(shell.tell(Input::LossTold).iter().any(is_end));
+}
+
+#[test]
 fn large_gang_begins_on_the_node_that_comes() {
     let mut shell = with_large_gang(Oversubscribe::Never);
     shell.node(NodeId(1), NodeInput::LinkUp { incarnation: 1 });

@@ -273,7 +273,13 @@ impl Chaos {
 
     pub(crate) fn perform(&mut self, effect: Effect<u32>) {
         match effect {
-            Effect::Output(output) => self.hub.outputs.push_back(output),
+            Effect::Output(output) => {
+                // An end of the invocation that is held is reported at once.
+                if let Output::GangRefused { id, .. } = output {
+                    self.on_gang_refused(id);
+                }
+                self.hub.outputs.push_back(output);
+            }
             Effect::Attempt(effect) => self.perform_for_attempt(&effect),
             Effect::Stop(effect) => self.perform_for_stop(effect),
             Effect::Node(effect) => self.perform_for_node(effect),
@@ -411,9 +417,9 @@ impl Chaos {
                 self.count("attempts ended with their gang");
                 self.abort_attempt(id);
             }
-            Output::GangRefused { id, .. } => self.on_gang_refused(id),
             // `Run` says what becomes of it.
             Output::GangTooLarge { id, .. } => self.note(format_args!("gang {} waits", id.0)),
+            Output::GangRefused { .. } => {}
             Output::GangEntangled { .. }
             | Output::TurnTaken { .. }
             | Output::TaskBlamed { .. }
