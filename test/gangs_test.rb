@@ -111,7 +111,10 @@ class GangsTest < Minitest::Test
   def test_a_failure_runs_all_of_the_gang_again
     result = run_rakefile(<<~'RUBY', "-j2", "--retry", "1", "one")
       one = task(:one) { sh "echo one >> runs; until test -e two.1; do sleep 0.01; done" }
-      two = task(:two) { sh "echo two >> runs; test -e two.1 || { touch two.1; exit 3; }" }
+      # When it fails, the other one has begun.
+      two = task(:two) do
+        sh "until grep -qs one runs; do sleep 0.01; done; echo two >> runs; test -e two.1 || { touch two.1; exit 3; }"
+      end
       Rake.application.gangs.define([one, two])
       at_exit { puts File.readlines("runs").sort.join(" ").delete("\n") }
     RUBY

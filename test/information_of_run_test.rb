@@ -107,6 +107,7 @@ class InformationOfRunTest < Minitest::Test
       assert_includes said, "a service that watches it: `rakudad info --file-system #{@folder}`"
     end
     with_service("--file-system", @folder) do |address|
+      wait_for_value(address, "fs_free('#{@folder}')", /\d{4}/)
       assert_equal ["ran\n", 0], rakuda(rakefile, "--info", address, "--info-token", "token")
     end
   end
@@ -157,7 +158,8 @@ class InformationOfRunTest < Minitest::Test
     writer.close
     line = output.wait_readable(PATIENCE_S) && output.gets
     address = line.to_s.split.first
-    wait_for_queue(address)
+    # What a service has not heard of is called nothing.
+    wait_for_value(address, "queue", /12/)
     yield address
   ensure
     output&.close
@@ -167,12 +169,12 @@ class InformationOfRunTest < Minitest::Test
     end
   end
 
-  # Until the provider has run for the first time: what a service has not heard of is called nothing.
-  def wait_for_queue(address)
-    words = ["nodes", "--service", address, "--token-file", @token_file, "--cols", "queue", "--csv"]
+  # Until it was looked for the first time.
+  def wait_for_value(address, column, value)
+    words = ["nodes", "--service", address, "--token-file", @token_file, "--cols", column, "--csv"]
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S
-    until Open3.capture2e(ENGINE, "ctl", *words).first.include?("12")
-      flunk "the service has no value of its provider" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+    until Open3.capture2e(ENGINE, "ctl", *words).first.lines.drop(1).any?(value)
+      flunk "the service has no value of #{column}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
       sleep 0.02
     end
   end

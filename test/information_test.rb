@@ -408,6 +408,7 @@ class InformationTest < Minitest::Test
 
   def test_metrics_are_read_by_the_parsers_of_prometheus
     wait_for { value("queue") && value("mode") }
+    wait_for_file_systems
     open, old = [{}, { "Accept" => "text/plain" }].map { |headers| parsed(get("/metrics", headers)) }
     total = File.read("/proc/meminfo")[/^MemTotal: +(\d+)/, 1].to_i * 1024
     [open, old].each do |families|
@@ -480,6 +481,7 @@ class InformationTest < Minitest::Test
   end
 
   def test_metrics_stay_sound_whatever_a_user_calls_values
+    wait_for_file_systems
     name = JSON.parse(get("/v1/nodes").body).dig("nodes", 0, "node")
     values = ["up=1", "age_seconds=3", "node_info=5", "x2=6 B", "x2_bytes=7", "load1_total=8", "x_count=9"]
     _, errors, status = rakudactl("set-attr", name, *values, *service)
@@ -668,6 +670,9 @@ class InformationTest < Minitest::Test
     _, errors, status = rakudactl("nodes", *service, *words)
     [errors, status.exitstatus]
   end
+
+  # The service looks at these in a thread of its own, and does not wait for it.
+  def wait_for_file_systems = wait_for { get("/metrics").body.include?("rakuda_fs_free_bytes") }
 
   def wait_for(printed = -> { File.read(@errors) })
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_S

@@ -71,6 +71,7 @@ class JournalTest < Minitest::Test
   def test_two_runs_at_once_are_told_and_both_remember_what_they_left
     rakefile = <<~'RUBY'
       file "x" do
+        File.mkfifo("go")
         sh "echo half > x; echo begun", verbose: false
         sh "read line < go; exit 3", verbose: false
       end
@@ -79,7 +80,6 @@ class JournalTest < Minitest::Test
       end
     RUBY
     start_rakuda(rakefile, "x", "FAILED_TARGET=leave") do |first, folder, out|
-      File.mkfifo(File.join(folder, "go"))
       assert_equal "begun\n", out.gets
       run = Dir.children(File.join(folder, ".rakuda/running")).grep_v(/sock/).first
       _, err, = Open3.capture3(@engine_environment, RAKUDA, "y", "FAILED_TARGET=leave", chdir: folder)

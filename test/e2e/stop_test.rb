@@ -45,7 +45,7 @@ class StopTest < Minitest::Test
     folder = new_folder("slow end", <<~RUBY)
       file("out") do
         next sh("seq 100 > out", verbose: false) if File.exist?("good")
-        sh "trap 'sleep 0.8; exit 1' TERM; for i in $(seq 400); do echo part >> out; sleep 0.01; done"
+        sh "trap 'sleep 0.8; exit 1' TERM; for i in $(seq 400); do echo part >> out; sleep 0.01; done; sleep 1000"
       end
       file("final" => "out") { sh "wc -l < out > final", verbose: false }
     RUBY

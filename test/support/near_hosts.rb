@@ -113,7 +113,8 @@ module NearHosts
     # Events of the last run.
     def events
       journal = Dir[File.join(@folder, ".rakuda/runs/*/journal.jsonl")].max
-      File.readlines(journal).map { |line| JSON.parse(line) }
+      # The last line may be half there.
+      File.readlines(journal).grep(/\n\z/).map { |line| JSON.parse(line) }
     end
 
     private

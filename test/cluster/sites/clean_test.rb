@@ -31,6 +31,7 @@ class ClusterCleanTest < ClusterHostsCase
       all = %w[host2 host3 host4]
       mark = "RAKUDA_RUN=99998-01234567:99999-0123456789abcdef"
       all.each { |host| @testbed.run!(host, "sh", "-c", "#{mark} setsid sleep 1000 >/dev/null 2>&1 </dev/null &") }
+      all.each { |host| wait_for("sleep on #{host}") { @testbed.run(host, "pgrep", "-xf", "sleep 1000").status.zero? } }
       dry = clean("-F", "hosts.toml", "--ssh-option", "-oUser=root", "--dry-run")
       assert_equal [0, ""], [dry.status, dry.err]
       assert_equal(all, dry.lines.map { |line| line[/\A(host\d): would kill \d+ \(sleep\)\z/, 1] })

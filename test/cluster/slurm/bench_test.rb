@@ -15,7 +15,7 @@ class ClusterSlurmBenchTest < ClusterHostsCase
   def test_a_suite_runs_in_allocations_and_says_where
     result = @testbed.run("head", RAKUDACTL, "bench", "suite", "ci", "--cluster", "slurm", "--nodes", "2",
                           "--workers", "4", "--dir", File.join(@folder, "files"), chdir: @folder,
-                          environment: { "IOBENCH" => programs_of_both_hosts })
+                          environment: { "IOBENCH" => programs_of_both_hosts }, limit: 900)
     assert_equal 0, result.status, result.out + result.err
     assert_suite_on_both_hosts("slurm-nodes2", %w[--cluster slurm --nodes 2])
     assert_includes verified_result("copyfile-tiny-slurm-nodes2-rakuda")["notes"],

@@ -17,6 +17,7 @@ class ClusterSlurmInformationTest < ClusterHostsCase
 
     @testbed.run("head", "scancel", "--user=root")
     wait_for("the queue to be empty") { squeue("-t", "PENDING,RUNNING", "-o", "%i").empty? }
+    wait_for("all nodes to be idle") { @testbed.run!("head", "sinfo", "-h", "-t", "idle", "-o", "%D", chdir: "/").to_i == 3 }
   end
 
   def test_a_service_that_lives_in_a_job_tells_of_its_hosts_and_a_run_chooses_by_it
@@ -53,7 +54,7 @@ class ClusterSlurmInformationTest < ClusterHostsCase
     words = ["srun", *ON_TWO, "--ntasks-per-node=1", RAKUDAD, "info", "--register", service, "--register-token-file", "token"]
     step = @testbed.start("head", *words, chdir: @folder, out: log("srun"), err: log("srun"))
     wait_for("both nodes", -> { read("srun") }) { hosts_up(service, "token") == %w[host1 host2] }
-    @testbed.run!("head", "scancel", squeue("-o", "%i"))
+    @testbed.run!("head", "scancel", squeue("-t", "PENDING,RUNNING", "-o", "%i"))
     Process.wait(step)
     # Each has said that it goes: nobody waits for its silence.
     wait_for("them to be down", -> { nodes(service, "token").inspect }) do

@@ -15,7 +15,11 @@ class ClusterSlurmTest < ClusterHostsCase
 
     @testbed.run("head", "scancel", "--user=root")
     wait_for("the queue to be empty") { queue.empty? }
+    # The next job would get others while the last one is being ended there.
+    wait_for("all nodes to be idle") { idle == 3 }
   end
+
+  def idle = @testbed.run!("head", "sinfo", "-h", "-t", "idle", "-o", "%D", chdir: "/").to_i
 
   # Numbers of the jobs that wait or run; one that has ended stays in the queue as long as a node of it does not answer.
   def queue
@@ -81,6 +85,7 @@ class ClusterSlurmTest < ClusterHostsCase
     %w[go begun.held].each { |path| File.delete(File.join(@folder, path)) }
     told = nil
     printed, status = while_command_waits(*command, begun: 1, rakefile: rakefile) do
+      wait_for("both nodes") { ctl("nodes").scan(/^  host\d +up /).size == 2 }
       told = ctl("explain", "slow")
       write("go", "")
     end
@@ -102,7 +107,7 @@ class ClusterSlurmTest < ClusterHostsCase
 
   def test_an_allocation_is_asked_for_and_given_back
     printed, status = while_command_waits(RAKUDA, "-q", "--cluster", "slurm", "--nodes", "2", "-j", "2", "--", "-J", "mine") do
-      assert_equal "mine 2 2", @testbed.run!("head", "squeue", "-h", "-o", "%j %D %c", chdir: "/").strip
+      assert_equal "mine 2 2", @testbed.run!("head", "squeue", "-h", "-t", "PENDING,RUNNING", "-o", "%j %D %c", chdir: "/").strip
       write("go", "")
     end
     assert_equal 0, status.exitstatus, printed

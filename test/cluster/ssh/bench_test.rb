@@ -46,7 +46,7 @@ class ClusterHostsBenchTest < ClusterHostsCase
   def test_maps_and_reduces_run_on_all_hosts_and_the_result_says_where
     result = @testbed.run("head", RAKUDACTL, "bench", "compare", "mr-sort", "--engines", "rakuda,rakuda-streams", "-F", "hosts",
                           "--dir", File.join(@folder, "files"), chdir: @folder,
-                          environment: { "IOBENCH" => programs_of_both_hosts })
+                          environment: { "IOBENCH" => programs_of_both_hosts }, limit: 900)
     assert_equal 0, result.status, result.out + result.err
     assert_match(/^mr-sort  tiny  rakuda, 2 nodes, 4 slots  valid$/, result.out)
     assert_match(/^ +of each host in round 1: maps 2, 2; reduces \d, \d$/, result.out)
