@@ -57,9 +57,9 @@ class BenchFitTest < Minitest::Test
   end
 
   def test_what_would_take_too_long_or_is_said_twice_is_refused_before_it_begins
-    _, err, status = bench("run", "qcd-io", "--size", "small", "--seconds", "0.0001", "--timeout", "1")
+    _, err, status = bench("run", "qcd-io", "--size", "small", "--seconds", "0.0001", "--timeout", "3")
     assert_equal 2, status.exitstatus, err
-    assert_match(/would take about \d+ s: expected at most 1 s \(--timeout\)/, err)
+    assert_match(/would take about \d+ s: expected at most 3 s \(--timeout\)/, err)
     _, err, = bench("run", "qcd-io", "--seconds", "1", "--", "--local", "8x8x8x8")
     assert_match(/--seconds chooses --local: leave one of both out/, err)
     assert_match(/--seconds means nothing to the suite ci/, bench("suite", "ci", "--seconds", "1")[1])
