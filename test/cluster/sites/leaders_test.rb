@@ -92,7 +92,7 @@ class ClusterLeadersTest < ClusterHostsCase
 
   def test_tasks_of_a_site_that_is_cut_off_run_on_the_other
     printed, status = while_waiting("HEARTBEAT=8", hosts: "hosts.toml", begun: 6) do
-      %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
+      @testbed.fault("cut-link", "host3", "host4")
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       wait_until_nothing_runs("host3", "host4")
       write("go", "")
@@ -107,7 +107,7 @@ class ClusterLeadersTest < ClusterHostsCase
   def test_a_group_without_a_leader_that_is_cut_off_is_told_in_one_line_and_what_it_ran_is_killed_there
     write("hosts.toml", TWO_SITES.sub('leader = "host3"', 'leader = ""'))
     printed, status = while_waiting("HEARTBEAT=8", hosts: "hosts.toml", begun: 6) do
-      %w[host3 host4].each { |host| @testbed.fault("cut-link", host) }
+      @testbed.fault("cut-link", "host3", "host4")
       wait_for("the loss to be noticed") { names("*._fail_").size == 4 }
       wait_until_nothing_runs("host3", "host4")
       write("go", "")
@@ -179,7 +179,7 @@ class ClusterLeadersTest < ClusterHostsCase
   private
 
   def mend_the_far_site
-    %w[host3 host4].each { |host| @testbed.fault("mend-link", host) }
+    @testbed.fault("mend-link", "host3", "host4")
     wait_until_nothing_runs("host3", "host4")
   end
 
