@@ -97,6 +97,12 @@ impl Shell {
         }))
     }
 
+    /// Has the first two tasks begin together.
+    fn define_gang(&mut self, oversubscribe: Oversubscribe) {
+        let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
+        self.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    }
+
     /// Invokes the first task, and begins its first attempt.
     fn begin_first(&mut self) -> NextAttempt {
         let effects = self.invoke(&[FIRST]);
@@ -529,8 +535,7 @@ fn with_large_gang(oversubscribe: Oversubscribe) -> Shell {
         NodeId(1),
         NodeInput::Known { origin: NodeOrigin::Awaited, limits: NodeLimits::default() },
     );
-    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
-    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    shell.define_gang(oversubscribe);
     let effects = shell.invoke(&[FIRST, SECOND]);
     let waits = |effect: &Effect<u32>| {
         matches!(effect, Effect::Output(Output::GangTooLarge { slots: 2, slots_there: 1, .. }))
@@ -594,10 +599,8 @@ fn large_gang_is_refused_when_the_node_that_comes_goes_before_it_joins() {
 fn gang_is_refused_after_what_has_failed_before() {
     // Two nodes with a core each; the second one goes for good while both tasks run.
     let mut shell = Shell::new(Config { retry: 1, ..Config::default() }, 2, 2);
-    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
-    let oversubscribe = Oversubscribe::Never;
-    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
-    let effects = shell.invoke(tasks);
+    shell.define_gang(Oversubscribe::Never);
+    let effects = shell.invoke(&[FIRST, SECOND]);
     let begun = shell.begin_all(&effects);
     let [_, (lost, start)] = &begun[..] else { panic!("{effects:?}") };
     let (left, gone) = (if *lost == FIRST { SECOND } else { FIRST }, start.node);
@@ -623,11 +626,9 @@ fn gang_is_refused_after_what_has_failed_before() {
 #[test]
 fn run_does_not_end_over_a_gang_before_the_loss_of_its_last_node_is_told() {
     let mut shell = Shell::new(Config::default(), 2, 1);
-    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
-    let oversubscribe = Oversubscribe::Never;
-    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    shell.define_gang(Oversubscribe::Never);
     shell.node(NodeId(0), NodeInput::LinkDown { incarnation: 1, again: false });
-    let effects = shell.invoke(tasks);
+    let effects = shell.invoke(&[FIRST, SECOND]);
     let waits =
         |effect: &Effect<u32>| matches!(effect, Effect::Output(Output::GangTooLarge { .. }));
     assert!(effects.iter().any(waits) && !effects.iter().any(is_end), "{effects:?}");
@@ -647,9 +648,7 @@ fn large_gang_begins_on_the_node_that_comes() {
 #[test]
 fn large_gang_is_refused_at_once_where_no_node_comes() {
     let mut shell = Shell::new(Config::default(), 2, 1);
-    let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
-    let oversubscribe = Oversubscribe::Never;
-    shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+    shell.define_gang(Oversubscribe::Never);
     assert_eq!(refusals(&shell.invoke(&[FIRST, SECOND])), 1);
 }
 
