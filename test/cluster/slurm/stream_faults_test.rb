@@ -29,7 +29,7 @@ class SlurmStreamFaultsTest < ClusterHostsCase
 
   def test_an_agent_that_is_killed_is_lost_and_what_it_ran_runs_again
     MODES.each_key do |mode|
-      printed = struck(mode, PATIENT) { signal(ran("b").last, "KILL", "rakuda-agent") }
+      printed = struck(mode, PATIENT) { ending_what_runs { |host| signal(host, "KILL", "rakuda-agent") } }
       assert_run_again(mode, printed)
     end
   end
@@ -37,10 +37,11 @@ class SlurmStreamFaultsTest < ClusterHostsCase
   def test_an_agent_that_stands_still_too_long_is_lost_and_what_it_ran_runs_again
     MODES.each_key do |mode|
       printed = struck(mode, STRICT) do
-        host = ran("b").last
-        signal(host, "STOP", "rakuda-agent")
-        wait_until_lost
-        signal(host, "CONT", "rakuda-agent")
+        ending_what_runs do |host|
+          signal(host, "STOP", "rakuda-agent")
+          wait_until_lost
+          signal(host, "CONT", "rakuda-agent")
+        end
       end
       assert_run_again(mode, printed)
     end
@@ -75,6 +76,19 @@ class SlurmStreamFaultsTest < ClusterHostsCase
   end
 
   private
+
+  # Yields the host that runs `b`, and waits until what runs it now has ended: it would write into the file of its next
+  # attempt.
+  def ending_what_runs
+    host = ran("b").last
+    running = commands_of_b(host)
+    refute_empty running
+    yield host
+    wait_for("#{running.join(", ")} on #{host} to end") { (running & commands_of_b(host)).empty? }
+  end
+
+  # Their numbers.
+  def commands_of_b(host) = @testbed.run(host, "pgrep", "-f", 'half\.b', chdir: "/").out.split
 
   # Over spools those that write have ended well, and are not run again.
   def assert_run_again(mode, printed)
