@@ -13,6 +13,7 @@
 //! - `tree`: where a stream passes on which hosts
 //! - `balance`: accounts of several nodes, checked against one another
 //! - `ending`: how what is open together ends, and who is to blame
+//! - `changing`: how routes change while they are open
 //! - `stall`: cycles in which nothing moves, in one place and in all
 //! - `said`: what is said of tasks before they run, and the traffic that follows
 //! - `placement`: which tasks go to which node, by what is said of them
@@ -22,6 +23,7 @@
 //! It does not know tasks' names, pipes or processes, and reads no clock.
 
 mod balance;
+mod changing;
 mod cheapest;
 mod ending;
 mod flow;
@@ -42,6 +44,7 @@ mod tree;
 mod watch;
 
 pub use balance::{EdgeAccounts, Imbalance, check_readers};
+pub use changing::{NewPlaces, OverThere, RouteChanges};
 pub use cheapest::{Cheapest, Known, Placed, RouteName};
 pub use ending::{
     ActionEnd, AfterMember, Ending, MemberEnd, NodeLoss, Over, Verdict, fault_of_reports,

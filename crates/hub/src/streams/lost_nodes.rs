@@ -42,7 +42,7 @@ impl Hub {
 
     fn lose_opening_on(&mut self, id: OpeningId, node: NodeId) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        let is_joining = opening.routes.is_joining(node);
+        let is_joining = opening.routes.changes.is_joining(node);
         let loss = opening.ending.on_node_lost(is_joining, opening.has_member_on(node));
         let name = self.agents.node(node).name.to_display();
         let fault = Text::from(format!("node {name} was lost, over which its streams went"));

@@ -1,11 +1,12 @@
 //! Routes that change while streams are open. What has gone in is weighed about once a second; where another route has
 //! been cheaper for some time, all nodes first make what it needs, and only then change.
 //!
-//! `rakuda_core::streams` decides what is cheaper, and when; its `handing` loses no record.
+//! `rakuda_core::streams` decides what is cheaper, and when nodes switch (`changing`); its `handing` loses no record.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rakuda_core::NodeId;
+use rakuda_core::streams::{NewPlaces, OverThere};
 use rakuda_link::credentials::CredentialsError;
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
@@ -13,7 +14,7 @@ use rakuda_proto::journal::{JournalEvent, StreamReroute, StreamsRerouted};
 use rakuda_proto::streams::{OpeningId, RouteWish, StreamRequest};
 
 use super::costs::Laid;
-use super::routes::{Change, Due, NewRoute};
+use super::routes::{Due, NewRoute};
 use crate::hub::Hub;
 
 impl Hub {
@@ -51,15 +52,6 @@ impl Hub {
         if !plans.keys().all(|node| self.run.nodes().is_up(*node)) {
             return Ok(());
         }
-        let mut change = Change {
-            first,
-            unconnected: (0..).skip(first).take(edges.all.len()).collect(),
-            unprepared: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            joining: BTreeSet::new(),
-            streams,
-            switching: None,
-        };
         let mut requests = Vec::new();
         for (node, mut plans) in plans {
             let hops = self.hops_of(node, &edges, first)?;
@@ -67,16 +59,21 @@ impl Hub {
             requests.push((node, plans, hops.map(Box::new)));
         }
         let opening = self.streams.open.get_mut(&id).expect("it was looked up");
+        let count = |edges: usize| u32::try_from(edges).expect("edges have such numbers");
+        let mut new = NewPlaces {
+            first: count(first),
+            edges: count(edges.all.len()),
+            ..NewPlaces::default()
+        };
         opening.edges.all.append(&mut edges.all);
         for (node, plans, hops) in requests {
             // The node says anew where it listens when it waits for the new edges.
             opening.edges.close_door(node);
             let request = if matches!(opening.nodes.get(&node), Some(None)) {
-                change.asked.insert(node);
+                new.asked.insert(node);
                 StreamRequest::Reroute(id, plans, hops)
             } else {
-                change.joining.insert(node);
-                opening.routes.leaving.remove(&node);
+                new.joining.insert(node);
                 if let Some(told) = opening.nodes.insert(node, None).flatten() {
                     opening.routes.earlier.extend(told);
                 }
@@ -84,8 +81,8 @@ impl Hub {
             };
             self.requests.push((Some(node), AgentRequest::Streams(request)));
         }
-        change.unprepared.clone_from(&change.asked);
-        opening.routes.change = Some(change);
+        opening.routes.changes.begin(new);
+        opening.routes.next = streams;
         Ok(())
     }
 
@@ -95,10 +92,9 @@ impl Hub {
             return self.keep_routes(id);
         }
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        if let Some(change) = &mut opening.routes.change {
-            change.unprepared.remove(&node);
+        if opening.routes.changes.on_prepared(node) {
+            self.switch_routes(id);
         }
-        self.switch_if_ready(id);
     }
 
     /// An edge is connected, or cannot be. False: that is for others to deal with.
@@ -107,31 +103,23 @@ impl Hub {
         if is_connected && let Some(edge) = opening.edges.all.get_mut(number as usize) {
             edge.is_connected = true;
         }
-        let Some(change) = &mut opening.routes.change else { return is_connected };
-        if (number as usize) < change.first || change.switching.is_some() {
+        if !opening.routes.changes.is_new_edge(number) {
             return is_connected;
         }
-        if is_connected {
-            change.unconnected.remove(&number);
-            self.switch_if_ready(id);
-        } else {
+        if !is_connected {
             self.keep_routes(id);
+        } else if opening.routes.changes.on_connected(number) {
+            self.switch_routes(id);
         }
         true
     }
 
-    fn switch_if_ready(&mut self, id: OpeningId) {
+    /// All nodes have made what a change needs.
+    fn switch_routes(&mut self, id: OpeningId) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        let Some(change) = &mut opening.routes.change else { return };
-        let is_ready = change.unconnected.is_empty() && change.unprepared.is_empty();
-        if !is_ready || change.switching.is_some() {
-            return;
-        }
-        let streams = std::mem::take(&mut change.streams);
-        let mut switching = change.asked.clone();
         let mut noted = Vec::new();
         let component = &self.streams.components[opening.component];
-        for (number, new) in streams {
+        for (number, new) in std::mem::take(&mut opening.routes.next) {
             let name = component.streams[number].name.clone();
             noted.push(StreamReroute { name, route: new.route.clone() });
             opening.edges.routes[number] = new.route;
@@ -143,74 +131,55 @@ impl Hub {
         }
         let places = &opening.routes.places;
         let is_left = |node: &NodeId| !places.iter().any(|nodes| nodes.contains(node));
-        for node in opening.nodes.keys().filter(|node| is_left(node)) {
-            if opening.routes.leaving.insert(*node) && opening.nodes[node].is_none() {
-                switching.insert(*node);
-            }
-        }
-        let change = opening.routes.change.as_mut().expect("it was looked at");
-        for node in &change.asked {
+        let left = opening.nodes.iter().filter(|(node, _)| is_left(node));
+        let told = opening.routes.changes.switch(left.map(|(node, told)| (*node, told.is_none())));
+        for node in told {
             let switch = AgentRequest::Streams(StreamRequest::Switch(id));
-            self.requests.push((Some(*node), switch));
+            self.requests.push((Some(node), switch));
         }
-        change.switching = Some(switching);
         let event = JournalEvent::StreamsRerouted(StreamsRerouted {
             time_ns: self.now.journal_ns(),
             opening: id.0,
             streams: noted,
         });
         self.record.gang_started(self.run.scheduler(), &self.names, &event, &[]);
-        self.end_change(id);
     }
 
     /// On a node nothing goes the old way any more.
     pub(super) fn on_switched(&mut self, id: OpeningId, node: NodeId) {
-        let change = self.streams.open.get_mut(&id).and_then(|one| one.routes.change.as_mut());
-        if let Some(switching) = change.and_then(|change| change.switching.as_mut()) {
-            switching.remove(&node);
-        }
-        self.end_change(id);
-    }
-
-    fn end_change(&mut self, id: OpeningId) {
-        let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        let change = opening.routes.change.as_ref();
-        let switching = change.and_then(|change| change.switching.as_ref());
-        if switching.is_some_and(BTreeSet::is_empty) {
-            opening.routes.change = None;
+        if let Some(opening) = self.streams.open.get_mut(&id) {
+            opening.routes.changes.on_switched(node);
         }
     }
 
     /// A node reports that all is over there, or cannot be. True: it would have joined a change that has not begun, and
     /// nothing else is wrong.
     pub(super) fn on_end_within_change(&mut self, id: OpeningId, node: NodeId) -> bool {
-        let Some(opening) = self.streams.open.get(&id) else { return false };
-        let Some(change) = &opening.routes.change else { return false };
-        if change.switching.is_some() {
-            self.on_switched(id, node);
-            return false;
+        let Some(opening) = self.streams.open.get_mut(&id) else { return false };
+        let OverThere { kept, is_forgiven } = opening.routes.changes.on_over(node);
+        if let Some(kept) = kept {
+            self.take_back(id, kept);
         }
-        let is_joining = opening.routes.is_joining(node);
-        if is_joining || !opening.routes.leaving.contains(&node) {
-            self.keep_routes(id);
-        }
-        is_joining
+        is_forgiven
     }
 
-    /// All stays as it was, for good: what kept a route from being changed once would do so again.
+    /// All stays as it was, for good.
     pub(super) fn keep_routes(&mut self, id: OpeningId) {
         let Some(opening) = self.streams.open.get_mut(&id) else { return };
-        opening.routes.is_final = true;
-        if opening.routes.change.as_ref().is_none_or(|change| change.switching.is_some()) {
-            return;
+        if let Some(kept) = opening.routes.changes.keep() {
+            self.take_back(id, kept);
         }
-        let Some(change) = opening.routes.change.take() else { return };
-        opening.edges.all.truncate(change.first);
-        for node in change.asked {
+    }
+
+    fn take_back(&mut self, id: OpeningId, kept: NewPlaces) {
+        let Some(opening) = self.streams.open.get_mut(&id) else { return };
+        opening.routes.next.clear();
+        opening.edges.all.truncate(kept.first as usize);
+        for node in kept.asked {
             let keep = AgentRequest::Streams(StreamRequest::Keep(id));
             self.requests.push((Some(node), keep));
         }
-        for node in change.joining {
+        for node in kept.joining {
             opening.nodes.remove(&node);
             let close = AgentRequest::Streams(StreamRequest::Close(id));
             self.requests.push((Some(node), close));
@@ -222,7 +191,7 @@ impl Hub {
 mod tests {
     use rakuda_agent::inspector::Inspector;
     use rakuda_cluster::{AgentPort, Node};
-    use rakuda_core::streams::{Ending, Stalls};
+    use rakuda_core::streams::{Ending, RouteChanges, Stalls};
     use rakuda_core::{Capacity, TaskId};
     use rakuda_proto::front::Settings;
     use rakuda_proto::streams::LineKind;
@@ -258,7 +227,7 @@ mod tests {
     }
 
     /// A hub of three nodes, in which a stream passes over the second one and is to pass over the third, too.
-    fn changing(switching: Option<BTreeSet<NodeId>>) -> Hub {
+    fn changing(is_switching: bool) -> Hub {
         let settings = Settings { directory: Text::from("/"), ..Settings::default() };
         let (ours, _) = tokio::net::UnixStream::pair().unwrap();
         let inspector = Inspector::new(unbounded_channel().0).unwrap();
@@ -272,15 +241,13 @@ mod tests {
         let mut hub = Hub::new(settings, FrontLink::new(ours), agents, inspector);
         let mut edges = Edges::default();
         edges.all.push(Edge::new(0, OLD, NEW, LineKind::Wan, new_key()));
-        let change = Change {
-            first: 0,
-            unconnected: [0].into(),
-            unprepared: [OLD].into(),
-            asked: [OLD].into(),
-            joining: [NEW].into(),
-            streams: BTreeMap::new(),
-            switching,
-        };
+        let mut changes = RouteChanges::default();
+        let (asked, joining) = ([OLD].into(), [NEW].into());
+        changes.begin(NewPlaces { first: 0, edges: 1, asked, joining });
+        if is_switching {
+            assert!(!changes.on_prepared(OLD) && changes.on_connected(0));
+            changes.switch([]);
+        }
         let opening = Opening {
             component: 0,
             nodes: [(OLD, None), (NEW, None)].into(),
@@ -290,7 +257,7 @@ mod tests {
             passed: BTreeMap::new(),
             node_of: [(TaskId(0), OLD)].into(),
             edges,
-            routes: Routes { change: Some(change), ..Routes::default() },
+            routes: Routes { changes, ..Routes::default() },
             stalls: Stalls::default(),
             took_ns: BTreeMap::new(),
             ending: Ending::new([]),
@@ -301,11 +268,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_is_lost_before_anything_goes_over_it_keeps_the_route_and_ends_nothing() {
-        let mut hub = changing(None);
+        let mut hub = changing(false);
         hub.lose_streams_on(NEW);
         let opening = &hub.streams.open[&ID];
         assert!(opening.ending.is_going_well() && opening.ending.fault().is_none());
-        assert!(opening.routes.is_final && opening.routes.change.is_none());
+        assert!(!opening.routes.changes.may_begin() && !opening.routes.changes.is_new_edge(0));
         assert!(opening.edges.all.is_empty() && opening.nodes.keys().eq([&OLD]));
         let keep = (Some(OLD), AgentRequest::Streams(StreamRequest::Keep(ID)));
         assert!(hub.requests.contains(&keep), "{:?}", hub.requests);
@@ -313,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_that_is_lost_when_something_goes_over_it_ends_all() {
-        let mut hub = changing(Some([OLD].into()));
+        let mut hub = changing(true);
         hub.lose_streams_on(NEW);
         let fault = hub.streams.open[&ID].ending.fault().map(Text::to_display);
         assert_eq!(fault.as_deref(), Some("node n2 was lost, over which its streams went"));

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::streams::{Between, Groups, Known, LineRates, RouteWatch, Traffic, Tree, Ways};
+use rakuda_core::streams::{
+    Between, Groups, Known, LineRates, RouteChanges, RouteWatch, Traffic, Tree, Ways,
+};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::streams::{HopWay, RouteWish, StreamAccount, StreamRoute};
 
@@ -20,40 +22,12 @@ pub(super) struct Routes {
     /// By stream: the nodes on which it has places.
     pub places: Vec<BTreeSet<NodeId>>,
     pub watches: Vec<RouteWatch>,
-    /// A change that has begun.
-    pub(super) change: Option<Change>,
-    /// A change came to nothing: there is no other.
-    pub(super) is_final: bool,
-    /// Nodes over which nothing goes any more. They may have reported that all is over there.
-    pub(super) leaving: BTreeSet<NodeId>,
-    /// What such nodes have reported, when they were taken again.
+    /// How they change.
+    pub(super) changes: RouteChanges,
+    /// Of a change that has not come, by stream that changes: its route from then on.
+    pub(super) next: BTreeMap<usize, NewRoute>,
+    /// What nodes have reported over which nothing went any more, when they were taken again.
     pub(super) earlier: Vec<StreamAccount>,
-}
-
-impl Routes {
-    /// Whether nothing goes over a node but what would after a change that has not come.
-    pub(super) fn is_joining(&self, node: NodeId) -> bool {
-        let joins = |change: &Change| change.switching.is_none() && change.joining.contains(&node);
-        self.change.as_ref().is_some_and(joins)
-    }
-}
-
-/// A change of routes.
-pub(super) struct Change {
-    /// Edges from this number on are new.
-    pub(super) first: usize,
-    /// New ones that are not connected.
-    pub(super) unconnected: BTreeSet<u32>,
-    /// Nodes that were asked to make what they need, and have not.
-    pub(super) unprepared: BTreeSet<NodeId>,
-    /// Nodes that were asked.
-    pub(super) asked: BTreeSet<NodeId>,
-    /// Nodes that have nothing else of these streams.
-    pub(super) joining: BTreeSet<NodeId>,
-    /// By stream that changes: its route from then on.
-    pub(super) streams: BTreeMap<usize, NewRoute>,
-    /// All change: nodes where something still goes the old way.
-    pub(super) switching: Option<BTreeSet<NodeId>>,
 }
 
 /// The new route of a stream.
@@ -75,12 +49,11 @@ impl Opening {
     /// Whether a route may change: all tasks run, and all edges are connected by their hosts.
     pub(super) fn may_change(&self, members: usize) -> bool {
         let is_open = |(node, told): (&NodeId, &Option<Vec<StreamAccount>>)| {
-            told.is_none() || self.routes.leaving.contains(node)
+            told.is_none() || self.routes.changes.is_leaving(*node)
         };
         let edges = &self.edges.all;
         self.ending.is_going_well()
-            && !self.routes.is_final
-            && self.routes.change.is_none()
+            && self.routes.changes.may_begin()
             && self.ending.left().len() == members
             && self.nodes.iter().all(is_open)
             && edges.iter().all(|edge| edge.is_connected && edge.way == HopWay::Direct)
