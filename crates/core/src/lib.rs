@@ -67,12 +67,12 @@ pub use reach::{
     FilePlaces, KnownPlaces, Reach, ReachEffect, ReachInput, ReachView, ReachWarning, Reachability,
     files_behind,
 };
-pub use requirement::{Capacity, Choice, Devices, Requirement, WaitsForSize};
+pub use requirement::{Capacity, Choice, Devices, LargestNodes, Requirement, WaitsForSize};
 pub use run::{ActionEnding, Effect, Input, PlacesAwaited, Run};
 pub use scheduler::Scheduler;
 pub use scheduler::explain::Room;
 pub use scheduler::gangs::{GangPhase, GangView};
-pub use scheduler::stuck::{Stuck, UnderWay};
+pub use scheduler::stuck::{Calm, Stuck, UnderWay};
 pub use scheduler::task::{Reason, TaskState};
 pub use scheduler::view::counts::Counts;
 pub use scheduler::view::{NodeView, TaskView};

@@ -95,6 +95,27 @@ impl Requirement {
         self.resources.retain(|(_, count)| *count > 0);
     }
 
+    /// What these nodes have, if none has all that the task must have in full, and there is one.
+    pub(crate) fn exceeded<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a Capacity>,
+    ) -> Option<LargestNodes> {
+        let waits = self.waits_for_size;
+        let mut most: Option<LargestNodes> = None;
+        for node in nodes {
+            let has_cores = !waits.cores || node.cores >= self.cores;
+            if has_cores && (!waits.memory || node.memory_bytes >= self.memory_bytes) {
+                return None;
+            }
+            let before = most.unwrap_or_default();
+            most = Some(LargestNodes {
+                cores: before.cores.max(node.cores),
+                memory_bytes: before.memory_bytes.max(node.memory_bytes),
+            });
+        }
+        most
+    }
+
     /// One node more may run it, where only some may.
     pub(crate) fn allow(&mut self, node: NodeId) {
         if let Some(nodes) = &mut self.allowed_nodes
@@ -107,6 +128,15 @@ impl Requirement {
     pub(crate) fn allows(&self, node: NodeId) -> bool {
         self.allowed_nodes.as_ref().is_none_or(|nodes| nodes.binary_search(&node).is_ok())
     }
+}
+
+/// The most that nodes have which may run a task: not always one node has both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LargestNodes {
+    /// Cores of the node with the most.
+    pub cores: u32,
+    /// Memory of the node with the most.
+    pub memory_bytes: u64,
 }
 
 /// What a node has.
@@ -126,3 +156,32 @@ pub struct Capacity {
 /// The device numbers (from 0 on each node) that an action has for itself, for each resource that it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices(pub Vec<(ResourceId, Vec<u32>)>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_node_has_to_have_all_that_a_task_must_have() {
+        let node = |(cores, memory_bytes)| Capacity { cores, memory_bytes, ..Capacity::default() };
+        let exceeded = |cores: u32, memory_bytes: u64, nodes: &[(u32, u64)]| {
+            let nodes: Vec<Capacity> = nodes.iter().copied().map(node).collect();
+            let waits_for_size = WaitsForSize { cores: cores > 0, memory: memory_bytes > 0 };
+            // What it need not have is more than any node has.
+            let cores = if cores > 0 { cores } else { 99 };
+            let memory_bytes = if memory_bytes > 0 { memory_bytes } else { 99 };
+            let asked =
+                Requirement { cores, memory_bytes, waits_for_size, ..Requirement::default() };
+            asked.exceeded(nodes.iter()).map(|most| (most.cores, most.memory_bytes))
+        };
+        for nodes in [[(2, 64), (16, 8)], [(16, 8), (2, 64)]] {
+            for (cores, memory_bytes) in [(16, 8), (2, 64), (0, 64), (16, 0)] {
+                assert_eq!(exceeded(cores, memory_bytes, &nodes), None);
+            }
+            for (cores, memory_bytes) in [(17, 1), (17, 0), (0, 65), (3, 9)] {
+                assert_eq!(exceeded(cores, memory_bytes, &nodes), Some((16, 64)));
+            }
+        }
+        assert_eq!(exceeded(17, 0, &[]), None, "where there is no node something else is said");
+    }
+}

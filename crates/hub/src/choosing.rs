@@ -203,7 +203,7 @@ impl Hub {
 
     /// Notes that the core has started something on a node, and on the other nodes of a task on several.
     pub(crate) fn note_claim(&mut self, id: TaskId, node: NodeId) {
-        (self.choosing.has_started, self.choosing.calm_since) = (true, None);
+        self.choosing.calm.on_started();
         if self.choosing.is_idle() {
             return;
         }

@@ -155,7 +155,7 @@ pub(crate) struct Hub {
     pub start_directory: PathBuf,
     /// The front knows that a task needs more than there is.
     pub needs_refused: bool,
-    /// Sizes of tasks that no node had so far.
+    /// Sizes that tasks must have in full.
     pub sizes: Sizes,
     /// Targets that tasks of gangs have made whose gangs have not ended.
     pub gang_targets: GangTargets,
@@ -238,6 +238,7 @@ impl Hub {
             }
             Effect::Invoke { id, tasks, caller } => self.invoke(id, &tasks, caller),
             Effect::NodesGone => self.on_nodes_gone(),
+            Effect::SizeRefused { requirement, most } => self.on_size_refused(requirement, most),
             // A thread of an action that has ended goes on.
             Effect::StartUnowned { id, command } => self.start_command(Some(id), command),
             Effect::DropUnowned { command, .. } => self.end_stopped(command.command),

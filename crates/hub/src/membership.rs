@@ -172,7 +172,7 @@ impl Hub {
         self.note_joined(id);
         self.note_node(id);
         self.note_places_awaited();
-        self.refuse_sizes();
+        self.tell(Input::JoinNoted);
     }
 
     /// What tasks may use of a node: what the host file or `-j` says, else what there is.
@@ -286,7 +286,6 @@ impl Hub {
             self.warn(&line);
         }
         self.note_places_awaited();
-        self.refuse_sizes();
         self.find_impossible();
     }
 

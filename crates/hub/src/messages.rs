@@ -235,7 +235,6 @@ impl Hub {
                 self.warn(&text);
             }
         }
-        self.note_size(&requirement, definition);
         requirement.choice = self.choice_of(definition);
         requirement.after_failure =
             definition.after_failure.map(|front| self.times.requirement_without_duration(front));
@@ -255,7 +254,11 @@ impl Hub {
         if !simple {
             self.tell(Input::LookaheadOff);
         }
-        self.add_requirement(requirement);
+        let waits = requirement.waits_for_size;
+        let id = self.add_requirement(requirement);
+        if waits.cores || waits.memory {
+            self.want_size(id, definition, waits);
+        }
         Ok(())
     }
 

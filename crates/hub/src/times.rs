@@ -44,11 +44,12 @@ impl Hub {
         }
     }
 
-    /// The front's next requirement.
-    pub(crate) fn add_requirement(&mut self, requirement: Requirement) {
+    /// The front's next requirement; returns the core's.
+    pub(crate) fn add_requirement(&mut self, requirement: Requirement) -> RequirementId {
         let id = self.define_core_requirement(requirement.clone(), 0);
         self.cover_choice(id, self.times.front_requirements());
         self.times.requirements.push((requirement, id));
+        id
     }
 
     fn define_core_requirement(&mut self, requirement: Requirement, run_ns: u64) -> RequirementId {

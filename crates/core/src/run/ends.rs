@@ -14,8 +14,8 @@ use crate::time::Now;
 /// What is to be reviewed after an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Review {
-    /// A gang needs more nodes.
-    Gangs,
+    /// What needs more or larger nodes.
+    Needs,
     /// Nodes are gone for good, and the shell has told of it.
     All,
 }
@@ -53,7 +53,45 @@ impl<D, C> Run<D, C> {
         (left.len() == counts.ready).then_some(left)
     }
 
-    /// Does what there is to do when nodes are gone for good, or a gang needs more of them.
+    /// The requirements among `lacking` of tasks that are ready, if nothing runs that could make what these lack, and
+    /// nothing else is ready that may start: whatever is has such a requirement, or is in a gang with one that has.
+    pub fn ready_for_nothing(
+        &self,
+        lacking: &BTreeSet<RequirementId>,
+    ) -> Option<BTreeSet<RequirementId>> {
+        let counts = self.scheduler.counts();
+        let is_busy =
+            self.scheduler.busy_len() > 0 || counts.deciding + counts.inspecting + counts.lost > 0;
+        if is_busy || counts.ready == 0 {
+            return None;
+        }
+        let lack_of = |id: TaskId| {
+            let requirement = self.scheduler.task(id)?.requirement;
+            lacking.contains(&requirement).then_some(requirement)
+        };
+        let mut found = BTreeSet::new();
+        for id in self.scheduler.task_ids() {
+            let state = self.scheduler.task(id).map(|task| task.state);
+            if !matches!(state, Some(TaskState::Ready | TaskState::Mustered)) {
+                continue;
+            }
+            let lack = lack_of(id);
+            let gang = self.scheduler.gang_of(id);
+            let mut mates = gang.iter().flat_map(|gang| gang.tasks.iter().copied());
+            if lack.is_none() && !mates.any(|mate| lack_of(mate).is_some()) {
+                return None;
+            }
+            found.extend(lack);
+        }
+        Some(found)
+    }
+
+    /// What needs more or larger nodes is to be reviewed after the input.
+    pub(super) fn review_needs(&mut self) {
+        self.review.get_or_insert(Review::Needs);
+    }
+
+    /// Does what there is to do when nodes have joined or are gone for good, or something needs more of them.
     pub(super) fn review_nodes(&mut self, now: Now, review: Review, out: &mut Vec<Effect<C>>) {
         if self.stopping.is_stopping() {
             return;
@@ -65,6 +103,7 @@ impl<D, C> Run<D, C> {
             }
         } else if !self.nodes.is_expecting() && !self.is_any_to_join() {
             self.settle_large_gangs(now, out);
+            self.refuse_sizes(out);
         }
     }
 

@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 use super::held::PlacesAwaited;
 use crate::attempts::{AttemptEffect, Held, NextAttempt};
 use crate::event::{ActionOutcome, Event, Output};
-use crate::ids::{InvocationId, NodeId, TaskId};
+use crate::ids::{InvocationId, NodeId, RequirementId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput};
 use crate::reach::{ReachEffect, ReachInput};
+use crate::requirement::LargestNodes;
 use crate::stopping::{StopEffect, StopHow};
 
 /// What happened outside.
@@ -50,6 +51,11 @@ pub enum Input<'a, C> {
     },
     /// A task needs more than one plain core: no action is begun early any more.
     LookaheadOff,
+    /// A size that tasks must have in full: [`Effect::SizeRefused`] follows if no node has it, and none comes any more.
+    SizeWanted {
+        /// What asks for it, defined before.
+        requirement: RequirementId,
+    },
     /// The answer to [`NodeEffect::Lose`]: a node is gone, with all that ran there.
     NodeLost {
         /// The node.
@@ -57,6 +63,8 @@ pub enum Input<'a, C> {
     },
     /// The shell has noted and told all that the loss of a node means. Whether any node is left counts from now on.
     LossTold,
+    /// The shell has noted that a node has joined. Whether nodes are large enough counts from now on, if no more come.
+    JoinNoted,
     /// Tasks are asked for. [`Effect::Invoke`] follows, at once or when it is known where their inputs are. Another
     /// invocation that is held is begun first.
     InvocationWanted {
@@ -306,6 +314,13 @@ pub enum Effect<C> {
         tasks: Vec<TaskId>,
         /// The action that waits for it.
         caller: Option<TaskId>,
+    },
+    /// No node has all that tasks must have, and none comes any more. The shell says so, and stops the run.
+    SizeRefused {
+        /// What asks for it.
+        requirement: RequirementId,
+        /// What the nodes have that it allows.
+        most: LargestNodes,
     },
     /// No node is left, and none comes: the run cannot go on. The shell says why, and stops it.
     NodesGone,

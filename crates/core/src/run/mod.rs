@@ -3,14 +3,15 @@
 //! It has no state of its own but the parts: the scheduler (which task runs where), attempts (their life, and the
 //! leases on cores), nodes (their life), stopping (what has to end), reachability (which files can be read, and what
 //! failures are due to), and what waits: retries that are delayed, an invocation, ends of invocations, gangs for which
-//! the nodes are too few. The hub and the simulator of faults drive it; both reach a part only through [`Run::handle`]
-//! and the few functions beside it. What follows from what between the parts is decided here alone;
-//! `docs/design/run.md` describes it.
+//! the nodes are too few, sizes to be compared with the nodes. The hub and the simulator of faults drive it; both reach
+//! a part only through [`Run::handle`] and the few functions beside it. What follows from what between the parts is
+//! decided here alone; `docs/design/run.md` describes it.
 
 mod ends;
 mod held;
 mod input;
 mod retries;
+mod sizes;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ use crate::time::Now;
 use ends::Review;
 use held::{Held as HeldInvocation, Wanted};
 use retries::Retries;
+use sizes::Sizes;
 
 /// One run. `D` is what the shell keeps with an attempt, `C` a command that has not been started.
 #[derive(Debug)]
@@ -51,7 +53,8 @@ pub struct Run<D, C> {
     held: Option<HeldInvocation>,
     /// Gangs for which the nodes that are there are too few.
     large_gangs: BTreeSet<GangId>,
-    /// Nodes are gone for good, or a gang needs more of them: to be reviewed after the input.
+    sizes: Sizes,
+    /// Nodes have joined or are gone for good, or something needs more of them: to be reviewed after the input.
     review: Option<Review>,
     /// Empty between inputs; kept for their memory.
     outputs: Vec<Output>,
@@ -71,6 +74,7 @@ impl<D, C> Run<D, C> {
             retries: Retries::default(),
             held: None,
             large_gangs: BTreeSet::new(),
+            sizes: Sizes::default(),
             review: None,
             outputs: Vec::new(),
             attempt_effects: Vec::new(),
@@ -159,6 +163,8 @@ impl<D, C> Run<D, C> {
             Input::LookaheadOff => self.attempts.disable_lookahead(),
             Input::NodeLost { id } => self.lose_node(now, id, places, out),
             Input::LossTold => self.review = Some(Review::All),
+            Input::JoinNoted => self.review_needs(),
+            Input::SizeWanted { requirement } => self.want_size(requirement),
             Input::InvocationWanted { id, tasks, caller, awaited, nodes_hold_files } => {
                 self.begin_held(out);
                 let wanted = Wanted { id, tasks, caller };
@@ -358,7 +364,7 @@ impl<D, C> Run<D, C> {
                 }
                 Output::GangTooLarge { id, .. } => {
                     self.large_gangs.insert(id);
-                    self.review.get_or_insert(Review::Gangs);
+                    self.review_needs();
                     out.push(Effect::Output(output));
                 }
                 other => out.push(Effect::Output(other)),

@@ -830,6 +830,154 @@ fn nothing_is_left_while_anything_can_still_happen() {
     assert_eq!(shell.run.left_for_nothing(&nowhere), Some(vec![SECOND, TaskId(2)]));
 }
 
+#[test]
+fn what_is_ready_for_nothing_lacks_what_nothing_makes_any_more() {
+    let lacking = [RequirementId(1)].into();
+    let define = |shell: &mut Shell| {
+        let requirement = Requirement { cores: 2, waits_for_size: WHOLE, ..Requirement::default() };
+        shell.tell(Input::Event(Event::RequirementDefined { id: RequirementId(1), requirement }));
+        shell.tell(Input::Event(Event::TaskDefined {
+            id: SECOND,
+            kind: TaskKind::Plain,
+            has_action: true,
+            deferred: false,
+            requirement: RequirementId(1),
+            prerequisites: &[],
+        }));
+    };
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    define(&mut shell);
+    assert_eq!(shell.run.ready_for_nothing(&lacking), None, "nothing is ready");
+    let effects = shell.invoke(&[FIRST, SECOND]);
+    shell.begin_all(&effects);
+    assert_eq!(shell.run.ready_for_nothing(&lacking), None, "one runs, and may make it");
+    shell.tell(Input::ActionEnded { id: FIRST, ending: FAILED, code: None });
+    shell.run.take(FIRST);
+    let outcome = ActionOutcome::Succeeded;
+    let ended = Event::ActionEnded { id: FIRST, attempt: 1, outcome, run_ns: None };
+    shell.tell(Input::Event(ended));
+    assert_eq!(shell.run.ready_for_nothing(&lacking), Some(lacking.clone()));
+    assert_eq!(shell.run.ready_for_nothing(&[].into()), None);
+    let (id, tasks) = (InvocationId(1), &[TaskId(2)]);
+    shell.tell(Input::Event(Event::TaskDefined {
+        id: TaskId(2),
+        kind: TaskKind::File,
+        has_action: true,
+        deferred: false,
+        requirement: RequirementId(1),
+        prerequisites: &[],
+    }));
+    shell.tell(Input::Event(Event::InvocationStarted { id, tasks, caller: None }));
+    assert_eq!(shell.run.ready_for_nothing(&lacking), None, "one is decided, and may run");
+    let fact = Fact { modified_ns: None, bytes: 0, places: Places::Unknown };
+    shell.tell(Input::Event(Event::FactGathered { id: TaskId(2), fact }));
+    assert_eq!(shell.run.ready_for_nothing(&lacking), Some(lacking.clone()));
+    shell.tell(Input::Stop { how: StopHow::Gently, by_user: true, commands: &[] });
+    assert_eq!(shell.run.ready_for_nothing(&lacking), None, "nothing starts any more");
+
+    // Another one that is ready may start when a node comes, unless it is in a gang with one that lacks something.
+    for is_gang in [false, true] {
+        let mut shell = Shell::new(Config::default(), 1, 0);
+        define(&mut shell);
+        if is_gang {
+            let (id, tasks) = (GangId(0), &[FIRST, SECOND]);
+            let oversubscribe = Oversubscribe::Never;
+            shell.tell(Input::Event(Event::GangDefined { id, tasks, oversubscribe }));
+        }
+        shell.tell(Input::NodesExpected(true));
+        shell.invoke(&[FIRST, SECOND]);
+        let expected = is_gang.then(|| lacking.clone());
+        assert_eq!(shell.run.ready_for_nothing(&lacking), expected, "gang: {is_gang}");
+    }
+}
+
+fn refused_sizes(effects: &[Effect<u32>]) -> Vec<(RequirementId, u32)> {
+    let refused = |effect: &Effect<u32>| match effect {
+        Effect::SizeRefused { requirement, most } => Some((*requirement, most.cores)),
+        _ => None,
+    };
+    effects.iter().filter_map(refused).collect()
+}
+
+/// Has tasks that must have two cores, and may run on `allowed_nodes` only.
+fn want_size(shell: &mut Shell, allowed_nodes: Option<Vec<NodeId>>) -> Vec<(RequirementId, u32)> {
+    let requirement = RequirementId(1);
+    let size =
+        Requirement { cores: 2, allowed_nodes, waits_for_size: WHOLE, ..Requirement::default() };
+    shell.tell(Input::Event(Event::RequirementDefined { id: requirement, requirement: size }));
+    refused_sizes(&shell.tell(Input::SizeWanted { requirement }))
+}
+
+fn join_with(shell: &mut Shell, id: NodeId, cores: u32) -> Vec<Effect<u32>> {
+    shell.tell(Input::CoresSet { node: id, cores });
+    let capacity = Capacity { cores, ..Capacity::default() };
+    let joined = shell.tell(Input::Event(Event::NodeJoined { id, capacity, files_kept: false }));
+    assert_eq!(refused_sizes(&joined), [], "the shell has not noted it");
+    shell.tell(Input::JoinNoted)
+}
+
+#[test]
+fn size_that_no_node_has_is_refused_once_no_node_comes_any_more() {
+    let refused = [(RequirementId(1), 1)];
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    assert_eq!(want_size(&mut shell, None), refused, "all are there");
+    assert_eq!(refused_sizes(&shell.tell(Input::NodesExpected(false))), [], "once");
+
+    let mut shell = Shell::new(Config::default(), 1, 1);
+    shell.tell(Input::NodesExpected(true));
+    assert_eq!(want_size(&mut shell, None), [], "more may appear");
+    assert_eq!(refused_sizes(&shell.tell(Input::NodesExpected(false))), refused);
+
+    // One starts, and is up before it has said what it has.
+    for cores in [1, 2] {
+        let mut shell = Shell::new(Config::default(), 1, 1);
+        let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
+        shell.node(NodeId(1), NodeInput::Known { origin, limits });
+        assert_eq!(want_size(&mut shell, None), []);
+        let up = shell.node(NodeId(1), NodeInput::LinkUp { incarnation: 1 });
+        assert_eq!(refused_sizes(&up), []);
+        let joined = refused_sizes(&join_with(&mut shell, NodeId(1), cores));
+        assert_eq!(joined.len(), usize::from(cores == 1), "{cores} cores");
+    }
+}
+
+#[test]
+fn size_counts_on_nodes_on_which_tasks_may_start() {
+    // One node has one core, the other one two.
+    let config = Config { drain_after: 1, failure: FailurePolicy::Continue, ..Config::default() };
+    for is_drained in [false, true] {
+        let mut shell = Shell::new(config.clone(), 3, 1);
+        let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
+        shell.node(NodeId(1), NodeInput::Known { origin, limits });
+        shell.node(NodeId(1), NodeInput::LinkUp { incarnation: 1 });
+        join_with(&mut shell, NodeId(1), 2);
+        let effects = shell.invoke(&[FIRST, SECOND, TaskId(2)]);
+        for (id, next) in shell.begin_all(&effects) {
+            shell.run.take(id);
+            let fails = is_drained && next.node == NodeId(1);
+            let outcome = if fails { ActionOutcome::Failed } else { ActionOutcome::Succeeded };
+            let ended = Event::ActionEnded { id, attempt: 1, outcome, run_ns: None };
+            shell.tell(Input::Event(ended));
+        }
+        assert_eq!(shell.run.nodes().state(NodeId(1)) == NodeState::Drained, is_drained);
+        let refused = if is_drained { vec![(RequirementId(1), 1)] } else { Vec::new() };
+        assert_eq!(want_size(&mut shell, None), refused);
+    }
+}
+
+#[test]
+fn size_counts_on_nodes_that_may_run_such_a_task() {
+    for (allowed, is_refused) in [(NodeId(0), true), (NodeId(1), false)] {
+        let mut shell = Shell::new(Config::default(), 1, 1);
+        let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());
+        shell.node(NodeId(1), NodeInput::Known { origin, limits });
+        shell.node(NodeId(1), NodeInput::LinkUp { incarnation: 1 });
+        join_with(&mut shell, NodeId(1), 2);
+        let refused = want_size(&mut shell, Some(vec![allowed]));
+        assert_eq!(!refused.is_empty(), is_refused, "{allowed:?}");
+    }
+}
+
 fn stops(effects: &[Effect<u32>]) -> Vec<StopEffect> {
     let stop = |effect: &Effect<u32>| match effect {
         Effect::Stop(effect) => Some(*effect),

@@ -1,9 +1,10 @@
-//! The front's actions wait for one another for ever: whether anything else can still happen, that would send the front
-//! a message or start something.
+//! Something waits for ever: whether anything else can still happen. The front's actions may wait for one another
+//! ([`Stuck`]), and tasks for what nothing makes any more ([`Calm`]).
 //!
-//! It does not know what actions wait for, nor what the front does about it.
+//! It does not know what actions and tasks wait for, nor what is done about it.
 
 use super::view::counts::Counts;
+use crate::time::Time;
 
 /// The question of the front, until it is answered or taken back.
 #[derive(Debug, Default)]
@@ -61,9 +62,47 @@ impl Stuck {
     }
 }
 
+/// Since when nothing has run that could make what tasks lack, as far as that was seen.
+#[derive(Debug, Default)]
+pub struct Calm {
+    has_started: bool,
+    since: Option<Time>,
+}
+
+impl Calm {
+    /// Something has started.
+    pub fn on_started(&mut self) {
+        *self = Self { has_started: true, since: None };
+    }
+
+    /// Something has run until now, or may start.
+    pub fn on_busy(&mut self) {
+        self.since = None;
+    }
+
+    /// Nothing runs. Gives the time since when a look counts; before anything has started, any does.
+    pub fn on_calm(&mut self, now: Time) -> Option<Time> {
+        let since = *self.since.get_or_insert(now);
+        self.has_started.then_some(since)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_counts_that_comes_after_the_last_thing_that_could_make_something() {
+        let mut calm = Calm::default();
+        assert_eq!(calm.on_calm(Time(3)), None, "nothing has run: there is nothing that was made");
+        calm.on_started();
+        assert_eq!(calm.on_calm(Time(5)), Some(Time(5)));
+        assert_eq!(calm.on_calm(Time(7)), Some(Time(5)), "it has been calm since");
+        calm.on_busy();
+        assert_eq!(calm.on_calm(Time(9)), Some(Time(9)));
+        calm.on_started();
+        assert_eq!(calm.on_calm(Time(11)), Some(Time(11)));
+    }
 
     fn asked() -> Stuck {
         let mut stuck = Stuck::default();

@@ -7,6 +7,7 @@ pub(crate) mod counts;
 
 use crate::event::TaskKind;
 use crate::ids::{Id, InvocationId, NodeId, RequirementId, TaskId};
+use crate::requirement::Capacity;
 use crate::scheduler::Scheduler;
 use crate::scheduler::task::{KnownFact, Reason, TaskState};
 use crate::time::{FileTime, Now, Timestamp};
@@ -258,6 +259,12 @@ impl Scheduler {
     /// Invocations started so far; the number of the next.
     pub fn invocations_len(&self) -> usize {
         self.invocations.all.len()
+    }
+
+    /// What each node has on which tasks may start.
+    pub(crate) fn capacities(&self) -> impl Iterator<Item = (NodeId, &Capacity)> {
+        let in_use = self.fleet.nodes.iter().filter(|(_, node)| node.is_in_use());
+        in_use.map(|(id, node)| (id, &node.capacity))
     }
 
     /// Requirements defined so far; the number of the next.

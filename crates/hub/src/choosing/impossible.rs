@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::{NodeId, NodeState, TaskId, TaskState, Time};
+use rakuda_core::{NodeId, NodeState, Time};
 use rakuda_info::catalogue::folder_of;
 use rakuda_info::choice::{Folders, Never, Seen};
 use rakuda_info::external;
@@ -123,44 +123,22 @@ impl Hub {
     }
 
     /// Of choices whose folders are nowhere, by the front's number, those of tasks that are ready, when nothing is left
-    /// that could make a folder before they start, and none has come: nothing runs, and whatever is ready has such a
-    /// choice, or is in a gang with one that has.
+    /// that could make a folder before they start, and none has come.
     fn hopeless(&mut self, without_folder: &BTreeMap<u32, String>, rows: &[Row]) -> BTreeSet<u32> {
         if without_folder.is_empty() {
             return BTreeSet::new();
         }
-        let counts = self.run.scheduler().counts();
-        let is_busy = self.run.scheduler().busy_len() > 0
-            || counts.deciding + counts.inspecting + counts.lost > 0;
-        if is_busy || counts.ready == 0 || self.run.stopping().is_stopping() {
-            self.choosing.calm_since = None;
+        let of_core = &self.choosing.of_core;
+        let is_lacking = |(_, front): &(_, &u32)| without_folder.contains_key(front);
+        let lacking = of_core.iter().filter(is_lacking).map(|(id, _)| *id).collect();
+        let Some(ready) = self.run.ready_for_nothing(&lacking) else {
+            self.choosing.calm.on_busy();
             return BTreeSet::new();
-        }
-        let since = *self.choosing.calm_since.get_or_insert(self.now.time);
-        // Before anything has run, the first look is as good as any.
-        if self.choosing.has_started && !self.has_looked_since(since, rows) {
-            return BTreeSet::new();
-        }
-        let choice_of = |id: TaskId| {
-            let task = self.run.scheduler().task(id)?;
-            let front = self.choosing.of_core.get(&task.requirement)?;
-            without_folder.contains_key(front).then_some(*front)
         };
-        let mut choices = BTreeSet::new();
-        for id in self.run.scheduler().task_ids() {
-            let state = self.run.scheduler().task(id).map(|task| task.state);
-            if !matches!(state, Some(TaskState::Ready | TaskState::Mustered)) {
-                continue;
-            }
-            let own = choice_of(id);
-            let gang = self.run.scheduler().gang_of(id);
-            let mut mates = gang.iter().flat_map(|gang| gang.tasks.iter().copied());
-            if own.is_none() && !mates.any(|mate| choice_of(mate).is_some()) {
-                // It may start yet, and is looked at again after the next samples.
-                self.choosing.calm_since = None;
-                return BTreeSet::new();
-            }
-            choices.extend(own);
+        let choices = ready.iter().map(|id| of_core[id]).collect();
+        let since = self.choosing.calm.on_calm(self.now.time);
+        if since.is_some_and(|since| !self.has_looked_since(since, rows)) {
+            return BTreeSet::new();
         }
         choices
     }

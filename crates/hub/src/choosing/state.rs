@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rakuda_core::{NodeId, RequirementId, Suits, TaskId, Time};
+use rakuda_core::{Calm, NodeId, RequirementId, Suits, TaskId, Time};
 use rakuda_info::choice::{Choice, Claim, Claims, Seen, Verdict, Wish};
 use rakuda_info::query::QuestionError;
 use rakuda_info::registry::Registry;
@@ -63,10 +63,8 @@ pub(crate) struct Choosing {
     pub(super) waits_since: Option<Time>,
     /// The user knows that.
     pub(super) is_wait_told: bool,
-    /// Something was started in this run.
-    pub(super) has_started: bool,
-    /// Since when nothing has run that could make a folder, as far as that was seen.
-    pub(super) calm_since: Option<Time>,
+    /// Since when nothing has run that could make a folder.
+    pub(super) calm: Calm,
     /// Started, and not noted yet: what the choice of their nodes rested on.
     pub(super) chosen: BTreeMap<TaskId, Vec<Seen>>,
 }
@@ -85,7 +83,7 @@ impl Choosing {
 
     /// An attempt has ended, or was lost.
     pub fn on_ended(&mut self, task: TaskId) {
-        self.calm_since = None;
+        self.calm.on_busy();
         for node in self.claimed.remove(&task).into_iter().flatten() {
             self.claims.entry(node).or_default().end(task.0);
             self.touched.insert(node);
@@ -94,7 +92,7 @@ impl Choosing {
 
     /// An action waits for what it has invoked: it has run until then.
     pub fn on_called(&mut self) {
-        self.calm_since = None;
+        self.calm.on_busy();
     }
 
     /// Follows what the core has done by itself: whatever was started, the node suits no task with a condition any

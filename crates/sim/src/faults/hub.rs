@@ -316,6 +316,9 @@ impl Chaos {
             }
             Effect::Invoke { id, tasks, caller } => self.begin_invocation(id, &tasks, caller),
             Effect::NodesGone => self.on_nodes_gone(),
+            Effect::SizeRefused { requirement, .. } => {
+                panic!("nothing asks for the size of requirement {}", requirement.0);
+            }
             Effect::StartUnowned { id, command } | Effect::DropUnowned { id, command } => {
                 panic!("command {command} of {} is of no attempt", id.0);
             }
@@ -765,6 +768,7 @@ impl Chaos {
         let (id, life) = (NodeId(node), self.hub.life);
         let untold = std::mem::take(&mut self.hub.peers[node as usize].untold);
         self.event(Event::NodeJoined { id, capacity, files_kept });
+        self.tell(Input::JoinNoted);
         self.hub.staging.earlier.join(id);
         self.note_places_awaited();
         for ended in untold {
