@@ -1,10 +1,12 @@
 //! Runs a session over a connection: the shell around [`crate::session`].
 //!
 //! One future per connection does all: it reads, writes, and wakes at the session's deadline, so that a side that
-//! cannot write still reads. The clock is tokio's, which tests can turn; that of the time lane is given. It does not
+//! cannot write still reads. The other side counts as silent only when nothing is left to be read, since this process
+//! may have stood still itself. The clock is tokio's, which tests can turn; that of the time lane is given. It does not
 //! know what messages mean.
 
 use std::cell::{Cell, RefCell};
+use std::future::ready;
 use std::rc::Rc;
 
 use rakuda_proto::cluster::AgentSettings;
@@ -12,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{Duration, Instant, sleep_until};
 
 use crate::frame::{Decoder, Frame};
@@ -212,6 +215,7 @@ impl<In: DeserializeOwned> Link<In> {
         let mut unheard: Option<(std::io::Error, Nanoseconds)> = None;
         // When what is in the decoder was read.
         let mut read_ns = self.machine_ns();
+        let mut has_looked = false;
         loop {
             let taken = self.take(&mut decoder, read_ns, &mut on_came);
             let state = self.session.borrow_mut().arrived_state();
@@ -221,6 +225,27 @@ impl<In: DeserializeOwned> Link<In> {
                 Ok(Taken::Bye(why)) => return Ending::Bye(why),
                 Err(error) => return Ending::Wrong(error),
             }
+            let silent = self.session.borrow().check_silence(self.now()).err();
+            if let Some(silent) = silent {
+                if has_looked {
+                    return Ending::Wrong(silent);
+                }
+                // This process may have stood still itself, and not have read what came meanwhile.
+                has_looked = true;
+                yield_now().await;
+                decoder.buffer_mut().reserve(READ_BYTES);
+                let looked = tokio::select! {
+                    biased;
+                    read = reader.read_buf(decoder.buffer_mut()) => self.on_read(read, &mut read_ns),
+                    () = ready(()) => Ok(()),
+                };
+                if let Err(error) = looked {
+                    let written = unheard.as_ref().map(|(error, _)| error);
+                    return Ending::Broken(why_broken(&error, written));
+                }
+                continue;
+            }
+            has_looked = false;
             match &unheard {
                 Some((error, until)) if self.now() >= *until => {
                     return Ending::Broken(error.to_string());
@@ -250,16 +275,7 @@ impl<In: DeserializeOwned> Link<In> {
                     unheard = step.err().map(|error| (error, until));
                     Ok(())
                 }
-                read = reader.read_buf(decoder.buffer_mut()) => match read {
-                    Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
-                    read => read.map(|_| {
-                        read_ns = self.machine_ns();
-                        self.session.borrow_mut().on_bytes(self.now());
-                        if let Some(source) = self.source() {
-                            source.on_heard();
-                        }
-                    }),
-                },
+                read = reader.read_buf(decoder.buffer_mut()) => self.on_read(read, &mut read_ns),
                 () = self.wake.notified(), if out.is_written() => Ok(()),
                 () = sleep_until(deadline) => Ok(()),
             };
@@ -268,6 +284,22 @@ impl<In: DeserializeOwned> Link<In> {
                 return Ending::Broken(why_broken(&error, written));
             }
         }
+    }
+
+    fn on_read(
+        &self,
+        read: std::io::Result<usize>,
+        read_ns: &mut Option<i64>,
+    ) -> std::io::Result<()> {
+        if read? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        *read_ns = self.machine_ns();
+        self.session.borrow_mut().on_bytes(self.now());
+        if let Some(source) = self.source() {
+            source.on_heard();
+        }
+        Ok(())
     }
 
     fn source(&self) -> Option<Rc<dyn StateSource>> {
@@ -310,7 +342,6 @@ impl<In: DeserializeOwned> Link<In> {
         if self.session.borrow().has_room() {
             self.room.notify_waiters();
         }
-        self.session.borrow().check_silence(now)?;
         Ok(last)
     }
 

@@ -205,6 +205,28 @@ fn a_silent_agent_is_lost_and_a_beating_one_is_not() {
 }
 
 #[test]
+fn an_agent_that_stood_still_reads_what_has_come_before_it_counts_the_hub_as_silent() {
+    run(async {
+        let (ours, theirs) = tokio::io::duplex(1000);
+        let (hub, log) = hub_at(ours);
+        let agent = agent();
+        let connection = greeted(&agent, theirs).await.unwrap();
+        log.wait_for(1).await;
+        hub.send(&ToAgent::SignalAll { signal: 15 });
+        hub.close();
+        for _ in 0..10 {
+            // Until it is written.
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(std::time::Duration::from_secs(15)).await;
+        let mut heard = Vec::new();
+        let ending = agent.serve(connection, |message| heard.push(message)).await;
+        assert!(matches!(ending, Ending::Bye(_)), "{ending:?}");
+        assert_eq!(heard, [ToAgent::SignalAll { signal: 15 }]);
+    });
+}
+
+#[test]
 fn messages_over_the_length_of_a_frame_arrive() {
     run(async {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
