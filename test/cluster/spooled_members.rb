@@ -9,8 +9,8 @@ module SpooledMembers
   WRITERS = %w[w1 w2].freeze
   READERS = %w[a b].freeze
   # Far from all that a moment takes, and near, where it is waited for that somebody counts as gone.
-  PATIENT = "HEARTBEAT=60"
-  STRICT = "HEARTBEAT=8"
+  PATIENT = "HEARTBEAT=300"
+  STRICT = "HEARTBEAT=16"
 
   # Each says where it runs, that it is in the middle, and that it is over.
   # @param mode [String] what `replay:` says
@@ -65,7 +65,23 @@ module SpooledMembers
     wait_for("#{members.join(", ")} to be over") { all?("over", members) }
   end
 
-  def wait_until_lost = wait_for("a node to be lost") { events("node_lost").any? }
+  def wait_until_lost(host)
+    wait_for("#{host} to be lost") do
+      numbers = events("node_joined").select { |event| event["name"] == host }.map { |event| event["node"] }
+      events("node_lost").any? { |event| numbers.include?(event["node"]) }
+    end
+  end
+
+  # Yields the host that runs `b`, and waits until what runs there now has ended: it would write into the file of the next
+  # attempt.
+  def ending_what_runs
+    host = ran("b").last
+    shells = @testbed.run(host, "pgrep", "-f", 'half\.b', chdir: "/").out.split
+    refute_empty shells
+    yield host
+    # A shell leads a group of its own.
+    wait_for("what ran on #{host} to end") { @testbed.run(host, "pgrep", "-g", shells.join(","), chdir: "/").out.empty? }
+  end
 
   def signal(host, signal, name)
     assert_predicate @testbed.run(host, "pkill", "-#{signal}", "-x", name, chdir: "/"), :success?, "no #{name} on #{host}"

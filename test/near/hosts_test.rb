@@ -99,7 +99,7 @@ class NearHostsTest < Minitest::Test
     end
   end
 
-  # It kills the agent that has started it.
+  # It kills the agent that has started it. A host that is back before another one is there may get it again.
   def test_a_task_that_takes_its_nodes_down_is_blamed_everywhere
     on_hosts("host1 1\nhost2 1\nhost3 1\n") do |run|
       result = run.rakuda("task(:default) { sh 'echo so far; kill -KILL $PPID; sleep 600' }")
@@ -110,8 +110,9 @@ class NearHostsTest < Minitest::Test
       assert_match(/^default: failed after .+ on host\d\n  it was lost with 3 different nodes /, result.err)
       refute_match(/host\d was lost .+: 1 task runs again elsewhere\nrakuda: task default was lost/, result.err)
       story = run.ctl("story", "default")
-      assert_equal 3, story.scan(/attempt \d was lost with its node after/).size, story
-      assert_equal 2, story.scan(/; there will be another attempt$/).size, story
+      losses = story.scan(/attempt \d was lost with its node after/).size
+      assert_operator losses, :>=, 3, story
+      assert_equal losses - 1, story.scan(/; there will be another attempt$/).size, story
       assert_includes story, "failed: it was lost with 3 different nodes (#{names}) and is suspected of taking them down"
     end
   end
@@ -256,7 +257,7 @@ class NearHostsTest < Minitest::Test
       rakefile = "desc 'allow=fast*'\nfile('there') { sh 'echo made > there' }"
       joined = nil
       told, status = during(run, rakefile, "--joinable", "there") do |printed|
-        wait_for("an invitation", printed) { Dir[run.path(".rakuda/join/*")].any? }
+        wait_for("an invitation", printed) { invitation?(run) }
         assert_match(/^there: ready,.*\n  \S+: it can never run there/, run.ctl("explain", "there"))
         joined = join(run, "--name", "fast7")
       end
@@ -273,7 +274,7 @@ class NearHostsTest < Minitest::Test
     on_hosts("") do |run|
       rakefile = "task(:default) { sh 'echo x > begun; until test -e go; do sleep 0.05; done' }"
       told, status = during(run, rakefile, "--joinable", "--max-idle", "1") do |printed|
-        wait_for("the task", printed) { File.size?(run.path("begun")) }
+        wait_for("the task and an invitation", printed) { File.size?(run.path("begun")) && invitation?(run) }
         assert_equal 0, Process.wait2(join(run, "--name", "idle")).last.exitstatus, File.read(run.path("joined"))
         assert_equal "", File.read(run.path("joined"))
         wait_for("it to go", printed) { run.ctl("nodes").match?(/^  idle +gone /) }
@@ -303,7 +304,7 @@ class NearHostsTest < Minitest::Test
 
   # @yield [Run]
   def on_hosts(hosts)
-    near_hosts(shared: true) do |run|
+    near_hosts(shared: true, heartbeat: 60) do |run|
       run.write("hosts", hosts)
       yield run
     end
@@ -321,6 +322,9 @@ class NearHostsTest < Minitest::Test
     status = Process.wait2(pid).last
     [printed.call, status]
   end
+
+  # A task that begins here does not say that it is written.
+  def invitation?(run) = Dir[run.path(".rakuda/join/*")].any? { |path| File.size?(path) }
 
   # @return [Integer] the process of a node that joins the run
   def join(run, *words)

@@ -31,9 +31,11 @@ module NearHosts
     attr_reader :base
 
     # @param shared [Boolean] the hosts have the folder of the run, instead of folders of their own
-    def initialize(base, shared: false)
+    # @param heartbeat [Integer, nil] seconds of silence after which a host is lost: with many a busy machine loses none
+    def initialize(base, shared: false, heartbeat: nil)
       @base = base
       @words = shared ? %w[-q] : %w[--filesystem local -q]
+      @words << "HEARTBEAT=#{heartbeat}" if heartbeat
       @folder = File.join(base, "home")
       FileUtils.mkdir_p([@folder, File.join(base, "bin")])
       File.write(File.join(base, "bin/ssh"), SSH, perm: 0o755)
@@ -131,7 +133,7 @@ module NearHosts
   end
 
   # @yield [Run]
-  def near_hosts(shared: false)
-    Dir.mktmpdir("near") { |base| yield Run.new(base, shared: shared) }
+  def near_hosts(**options)
+    Dir.mktmpdir("near") { |base| yield Run.new(base, **options) }
   end
 end

@@ -2,9 +2,12 @@
 
 require "minitest/autorun"
 require "support/testbed"
+require "support/waiting"
 
 # The faults do what they say, and may be repeated.
 class TestbedFaultsTest < Minitest::Test
+  include Waiting
+
   # Connects to host2, sends a line when a file says so, and then waits for the end of the connection. What it sees goes
   # to a file of lines: `connected`, `sent`, and `ended` or the error.
   TALKER = <<~'RUBY'
@@ -29,11 +32,14 @@ class TestbedFaultsTest < Minitest::Test
   def setup
     @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 8)
     @log = File.join(@testbed.folder, "talk.#{object_id}")
+    # One that an earlier test has stopped may still be away.
+    wait_for_file_servers("host1", "host2", "host3")
   end
 
   def test_a_host_loses_power_without_taking_leave_and_comes_back_with_its_files
     @testbed.run!("host2", "sh", "-c", "echo kept > /srv/gfarm/kept; echo kept > /srv/scratch/kept")
     running = @testbed.start("host2", "sleep", "12345")
+    wait_for("it to run") { @testbed.run("host2", "pgrep", "-fx", "sleep 12345").success? }
     talk do
       2.times { @testbed.fault("kill-host", "host2") }
       Process.wait(running)
@@ -68,6 +74,8 @@ class TestbedFaultsTest < Minitest::Test
     counting = @testbed.start("host1", "bash", "-c", "for ((n = 0; ; n++)); do echo $n > #{@log}; done")
     sleep 0.01 until File.size?(@log)
     2.times { @testbed.fault("stall-host", "host1") }
+    # A signal stops a process at the end of a system call, and that may be a write.
+    wait_for("the counting to stand") { states("host1", "for ((n = 0;").uniq == ["T"] }
     counted = File.read(@log)
     assert reached?("host1", within: 60), "its kernel takes connections"
     assert_equal counted, File.read(@log)
@@ -81,10 +89,10 @@ class TestbedFaultsTest < Minitest::Test
 
   def test_a_file_server_stops_and_starts_again
     2.times { @testbed.fault("stop-gfsd", "host3") }
-    assert_equal %w[host1 host2], @testbed.run!("head", "gfsched", "-w").lines(chomp: true).sort
+    wait_for_file_servers("host1", "host2")
     assert_equal "head\n", @testbed.run!("head", "hostname")
     2.times { @testbed.fault("start-gfsd", "host3") }
-    assert_equal %w[host1 host2 host3], @testbed.run!("head", "gfsched", "-w").lines(chomp: true).sort
+    wait_for_file_servers("host1", "host2", "host3")
   end
 
   def test_what_is_wrong_with_a_fault_is_said_in_one_line
@@ -104,6 +112,16 @@ class TestbedFaultsTest < Minitest::Test
   end
 
   private
+
+  # Waits until these are the file servers that gfmd would send writers to.
+  def wait_for_file_servers(*hosts)
+    wait_for("file servers: #{hosts.join(", ")}") { @testbed.run("head", "gfsched", "-w").lines.sort == hosts }
+  end
+
+  # @return [Array<String>] letters of ps for the states of the processes whose command lines have these words
+  def states(host, words)
+    @testbed.run(host, "ps", "-eo", "stat=,args=").lines.select { |line| line.include?(words) }.map { |line| line[0] }
+  end
 
   # @param within [Integer] seconds
   def reached?(host, within: 1)

@@ -3,17 +3,22 @@
 require "minitest/autorun"
 require "tmpdir"
 require "support/testbed"
+require "support/waiting"
 
 # What a testbed's hosts are: machines with names, disks and sshd of their own, joined by Gfarm and Slurm.
 class TestbedHostsTest < Minitest::Test
+  include Waiting
+
   def setup
     @testbed = Testbed.up(HOSTS: 3, LOST_AFTER: 8)
+    # One that a test of this process has stopped may still be away.
+    wait_for("all file servers") { @testbed.run("head", "gfsched", "-w").lines.size == 3 }
   end
 
   def test_each_host_is_reached_by_ssh_from_head_and_from_this_machine
     @testbed.hosts.each do |host|
       assert_equal "#{host}\n", @testbed.run!("head", "ssh", host, "hostname")
-      out, status = Open3.capture2("timeout", "30", "ssh", "-n", "-F", @testbed.ssh_config, host, "hostname")
+      out, status = Open3.capture2("timeout", "60", "ssh", "-n", "-F", @testbed.ssh_config, host, "hostname")
       assert status.success?
       assert_equal "#{host}\n", out
     end

@@ -168,7 +168,7 @@ processes_of() {
 # Kills every process of a host, or of all (`*`), and waits until none is left.
 kill_processes() {
     local pids turn
-    for ((turn = 0; turn < 500; turn++)); do
+    for ((turn = 0; turn < 3000; turn++)); do
         pids=$(processes_of "$1")
         [ -n "$pids" ] || return 0
         # shellcheck disable=SC2086 # one word a process

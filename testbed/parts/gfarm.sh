@@ -45,8 +45,8 @@ start_gfmd() {
     if [ "$HOME_FOLDER" = private ]; then share_gfarm_key; fi
     on head gfmd -f "$STATE/gfmd.conf" -P /run/gfmd.pid -F "$STATE/log/gfmd"
     # Whoever comes before it listens tries again after a second.
-    until_true 10 on head bash -c 'exec 3<>/dev/tcp/head/601' || fail "gfmd does not listen: $(tail -n 3 "$STATE/log/gfmd")"
-    until_true 10 on head gfuser || fail "gfmd does not answer: $(tail -n 3 "$STATE/log/gfmd")"
+    until_true 60 on head bash -c 'exec 3<>/dev/tcp/head/601' || fail "gfmd does not listen: $(tail -n 3 "$STATE/log/gfmd")"
+    until_true 60 on head gfuser || fail "gfmd does not answer: $(tail -n 3 "$STATE/log/gfmd")"
     for host in $(host_names); do
         on head gfhost -c -a x86_64-linux -p 600 -n "$CPUS" "$host" || fail "gfmd did not take $host as a file server"
     done
@@ -69,7 +69,7 @@ start_gfsd() { # HOST
 
 stop_gfsd() { # HOST
     on "$1" pkill -TERM -x gfsd || return 0
-    until_true 10 gfsd_is_gone "$1" || on "$1" pkill -KILL -x gfsd
+    until_true 60 gfsd_is_gone "$1" || on "$1" pkill -KILL -x gfsd
 }
 
 gfsd_runs() { on "$1" pgrep -x gfsd >/dev/null; }
@@ -93,6 +93,6 @@ start_gfarm() {
     make_gfarm_settings
     start_gfmd
     for host in $(host_names); do start_gfsd "$host"; done
-    until_true 20 gfsd_count_is "$HOSTS" || fail "gfmd does not see all file servers: $(on head gfsched -w | tr '\n' ' ')"
+    until_true 60 gfsd_count_is "$HOSTS" || fail "gfmd does not see all file servers: $(on head gfsched -w | tr '\n' ' ')"
     for host in head $(host_names); do mount_gfarm "$host"; done
 }

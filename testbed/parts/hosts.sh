@@ -20,7 +20,7 @@ start_init() { # HOST OPTION...
     ) </dev/null >"$STATE/log/init.$host" 2>&1 &
     outer=$!
     # The word or, should the process end before it, the end of the patience.
-    read -r -t 20 -u 8 answer || true
+    read -r -t 60 -u 8 answer || true
     exec 8>&-
     rm -f "$STATE/host/$host/ready"
     [ "$answer" = ready ] || fail "$host did not start: $(tail -n 3 "$STATE/log/init.$host")"
@@ -82,7 +82,7 @@ stop_host() { # HOST
     local pid
     pid=$(init_of "$1")
     if [ -n "$pid" ]; then nsenter -t "$pid" -n sysctl -q -w net.ipv4.tcp_orphan_retries=1; fi
-    cut_link "$1" 2>/dev/null || true
+    cut_links "$1" 2>/dev/null || true
     # What is in the page cache is written out as fast as it can be.
     free_disk "$1"
     kill_processes "$1"
@@ -90,7 +90,7 @@ stop_host() { # HOST
     rm -f "$STATE/pid/$1"
     # The kernel takes the mounts down after the last process.
     if [ -n "$DISK" ]; then
-        until_true 10 disk_is_free "$1" || fail "the disk of $1 is still in use ten seconds after its last process"
+        until_true 60 disk_is_free "$1" || fail "the disk of $1 is still in use a minute after its last process"
     fi
 }
 

@@ -52,7 +52,7 @@ EOF
         exec setsid "$STATE/enter" "$(init_of switch)" / "$STATE/wan" wan-a wan-b "$(scaled "$WAN_MS" 1000)" \
             "$(scaled "${WAN_BACK_MS:-$WAN_MS}" 1000)" "$WAN_MBIT"
     ) </dev/null >"$STATE/log/wan" 2>&1 &
-    until_true 5 wan_carries || fail "the line between the sites is not up: $(tail -n 3 "$STATE/log/wan")"
+    until_true 60 wan_carries || fail "the line between the sites is not up: $(tail -n 3 "$STATE/log/wan")"
 }
 
 wan_carries() { in_switch ip link show wan-b | grep -q LOWER_UP; }
@@ -93,6 +93,6 @@ shape() { # HOST RATE
 }
 
 # The switch drops all that comes from the host and goes to it. Both ends still see a cable, so no connection is reset.
-cut_link() { in_switch bridge link set dev "$1" state 0; }
+cut_links() { printf 'link set dev %s state 0\n' "$@" | in_switch bridge -batch -; }
 
 mend_link() { in_switch bridge link set dev "$1" state 3; }

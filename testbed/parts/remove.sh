@@ -11,13 +11,13 @@ remove_testbed() {
     kill_processes '[hs]*'
     # It goes with the switch's namespace anyway, but the kernel takes its time for that.
     ip link delete "rakuda-$NAME" 2>/dev/null || true
-    until_true 5 no_machine_link || fail "the link rakuda-$NAME cannot be removed: ip link delete rakuda-$NAME"
+    until_true 60 no_machine_link || fail "the link rakuda-$NAME cannot be removed: ip link delete rakuda-$NAME"
     if ! until_true 1 no_loop "$DISKS/"; then
         # An `up` that was killed between taking a loop device and mounting it.
         losetup --list --noheadings --output NAME,BACK-FILE | while read -r device folder; do
             if [[ $folder == "$DISKS"/* ]]; then losetup --detach "$device"; fi
         done
-        until_true 30 no_loop "$DISKS/" || fail "loop devices are still in use: losetup --list"
+        until_true 60 no_loop "$DISKS/" || fail "loop devices are still in use: losetup --list"
     fi
     kill_processes '*'
     remove_cgroups

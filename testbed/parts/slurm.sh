@@ -64,5 +64,5 @@ start_slurm() {
     start_munged
     on head slurmctld || fail "slurmctld did not start: $(tail -n 3 "$STATE/log/slurmctld")"
     for host in $(host_names); do start_slurmd "$host"; done
-    until_true 30 idle_nodes_are "$HOSTS" || fail "Slurm's nodes are not idle: $(on head sinfo -h 2>&1 | tr '\n' ' ')"
+    until_true 60 idle_nodes_are "$HOSTS" || fail "Slurm's nodes are not idle: $(on head sinfo -h 2>&1 | tr '\n' ' ')"
 }

@@ -77,6 +77,9 @@ class ClusterGfarmMountTest < ClusterGfarmCase
     end
     assert status.success?, printed
     assert_whole
+    # An agent unmounts after it has said goodbye.
+    ended = -> { @testbed.run("host1", "pgrep", "-x", "rakuda-(agent|guard)").out.empty? }
+    wait_for("the second agent to end", &ended)
     left = mounts("host1")
     assert_equal 1, left.size, "that of the agent that was killed"
     dry = clean("--dry-run")

@@ -14,8 +14,8 @@ class ClusterHangingFolderTest < ClusterGfarmCase
     task default: %w[first second third]
   RUBY
   # Longer than a silence may be, and than it takes to be seen after that; less than files are waited for (VISIBLE_WITHIN).
-  HANGS = 12
-  PATIENCE = %w[HEARTBEAT=8 VISIBLE_WITHIN=120].freeze
+  HANGS = 20
+  PATIENCE = %w[HEARTBEAT=14 VISIBLE_WITHIN=120].freeze
 
   def test_no_node_is_lost_while_the_hub_waits_for_its_folder
     printed, status = running(RAKEFILE, *PATIENCE) do |so_far|

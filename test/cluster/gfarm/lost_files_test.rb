@@ -9,7 +9,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
 
   def test_a_file_that_went_with_its_host_is_made_again
     host = nil
-    printed, status = running(CHAIN, "HEARTBEAT=8", "-L", "#{@shared}/log") do |so_far|
+    printed, status = running(CHAIN, "HEARTBEAT=16", "-L", "#{@shared}/log") do |so_far|
       host = maker(so_far)
       @testbed.fault("kill-host", host)
       wait_for("the file to be made again", so_far) { so_far.call.scan("mid made on").size == 2 }
@@ -64,8 +64,8 @@ class ClusterLostFilesTest < ClusterGfarmCase
     refute_includes failed, "out of reach"
   end
 
-  # `end` is written by Ruby, on head, which has no disk of its own in Gfarm. Attempts after the first wait for file
-  # servers that run: gfmd may have noticed by then that there is none, and with none at all a failure counts.
+  # `end` is written by Ruby, on head, which has no disk of its own in Gfarm. What fails waits until the loss of host2 is
+  # known. Attempts after the first wait for file servers that run: with none at all a failure counts.
   WRITTEN_ON_HEAD = <<~'RUBY'
     shared = ENV.fetch("SHARED")
     desc "allow=host2"
@@ -76,17 +76,24 @@ class ClusterLostFilesTest < ClusterGfarmCase
       File.open("#{shared}/tried", "a") { |file| file.puts "tried" }
       touch "#{shared}/begun", verbose: false
       sleep 0.05 until File.exist?("#{shared}/#{signal}")
-      File.write("end", (1..20_000).to_a.reverse.join("\n") + "\n")
+      begin
+        File.write("end", (1..20_000).to_a.reverse.join("\n") + "\n")
+      rescue SystemCallError
+        sleep 0.05 until File.exist?("#{shared}/lost")
+        raise
+      end
     end
     task default: "end"
   RUBY
 
   def test_a_new_file_that_gfarm_sends_to_a_dead_host_uses_up_no_retry
-    printed, status = running(WRITTEN_ON_HEAD, "HEARTBEAT=3", "--retry", "0", "-L", "#{@shared}/log") do |so_far|
+    printed, status = running(WRITTEN_ON_HEAD, "HEARTBEAT=16", "--retry", "0", "-L", "#{@shared}/log") do |so_far|
       wait_for_the_gate(so_far)
       %w[host1 host3].each { |host| @testbed.fault("stop-gfsd", host) }
       @testbed.fault("cut-link", "host2")
       go
+      wait_for("the loss", so_far) { so_far.call.include?("node host2 was lost") }
+      FileUtils.touch("#{@shared}/lost")
       wait_for("the failure of its first attempt", so_far) { so_far.call.include?("end failed while gfsd") || tries > 1 }
       %w[host1 host3].each { |host| @testbed.fault("start-gfsd", host) }
       FileUtils.touch("#{@shared}/served")

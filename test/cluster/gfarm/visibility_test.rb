@@ -28,7 +28,7 @@ class ClusterVisibilityTest < ClusterGfarmCase
   end
 
   def test_a_file_that_its_reader_does_not_see_yet_is_waited_for
-    printed, status = running(RAKEFILE) do |so_far|
+    printed, status = running(RAKEFILE, "VISIBLE_WITHIN=120") do |so_far|
       wait_for("the first task", so_far) { File.exist?("#{@shared}/begun") }
       refute sees_mid?
       go

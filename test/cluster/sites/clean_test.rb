@@ -65,6 +65,7 @@ class ClusterCleanTest < ClusterHostsCase
     listener = @testbed.start("head", "ruby", "-rsocket", "-e", listens, chdir: @folder)
     wait_for("the socket") { names("listens").any? }
     @testbed.run!("head", "touch", "#{PRIVATE}/file.sock")
+    wait_for("the process") { @testbed.run("head", "pgrep", "-xf", "sleep 1001").success? }
     left = ["#{home}/.cache/rakuda/bin/old/rakudad", dead]
     dry, told = [clean("--dry-run"), clean].map { |result| result.lines.sort }
     assert_equal left.map { |path| "would remove #{path}" }.sort, dry.grep_v(/\Awould kill \d+ \(sleep\)\z/)

@@ -55,7 +55,9 @@ class NestedStreamFaultsTest < ClusterHostsCase
 
   def test_a_leader_in_the_middle_is_killed_while_readers_read
     MODES.each do |mode|
-      printed, status = struck(mode, READERS, PATIENT) { signal("host3", "KILL", "rakuda-leader") }
+      printed, status = struck(mode, READERS, PATIENT) do
+        ending_what_runs { signal("host3", "KILL", "rakuda-leader") }
+      end
       assert_made(mode, printed, status)
       assert_readers_ran_again(mode, printed)
     end
@@ -68,7 +70,9 @@ class NestedStreamFaultsTest < ClusterHostsCase
 
   def test_the_line_to_a_group_in_the_middle_is_cut_too_long
     MODES.each do |mode|
-      printed, status = struck(mode, READERS, STRICT) { cut("host3") { wait_until_lost } }
+      printed, status = struck(mode, READERS, STRICT) do
+        ending_what_runs { |host| cut("host3") { wait_until_lost(host) } }
+      end
       assert_made(mode, printed, status)
       assert_readers_ran_again(mode, printed)
     end

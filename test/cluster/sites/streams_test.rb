@@ -146,7 +146,7 @@ class StreamRoutesTest < ClusterHostsCase
   RUBY
 
   def test_a_lost_host_that_only_passes_a_stream_on_ends_all_and_they_run_again_over_another
-    words = [RAKUDA, "-F", "hosts.toml", "-q", "--stream-route", "relay"]
+    words = [RAKUDA, "-F", "hosts.toml", "-q", "--stream-route", "relay", "HEARTBEAT=16"]
     printed, status = while_command_waits(*words, begun: 1, rakefile: PASSED_ON) do
       @testbed.fault("kill-host", "host3")
       wait_for("the reader to begin again") { read("begun.out").lines.size == 2 }
@@ -182,7 +182,7 @@ class StreamRoutesTest < ClusterHostsCase
   RUBY
 
   def test_a_cycle_over_hosts_in_which_nothing_moves_is_told_as_one_and_again_after_it_went_on
-    write("rakuda.yaml", "STREAM_STALL: 1\n")
+    write("rakuda.yaml", "HEARTBEAT: 60\nSTREAM_STALL: 1\n")
     write("Rakefile", CYCLE)
     err = File.join(@folder, "run.err")
     words = [RAKUDA, "-F", "hosts.toml", "-q", "--stream-route", "relay"]

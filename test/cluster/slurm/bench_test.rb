@@ -9,7 +9,7 @@ require_relative "../hosts_case"
 class ClusterSlurmBenchTest < ClusterHostsCase
   include BenchWorkflows
 
-  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
+  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1, LOST_AFTER: 60 }
 
   # Kernels, micro-benchmarks, workflows and MapReduce jobs: nothing of it runs on the machine where the command was typed.
   def test_a_suite_runs_in_allocations_and_says_where

@@ -7,7 +7,7 @@ require_relative "../hosts_case"
 # Tasks that have several nodes of an allocation of Slurm, rounds that begin on all of its nodes at one instant, and streams
 # between nodes that cannot reach each other. Streams that go from node to node are in stream_faults_test.rb.
 class ClusterSlurmGangsTest < ClusterHostsCase
-  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
+  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1, LOST_AFTER: 60 }
 
   # Its nodes are not all of the allocation: srun is told which, and mpirun finds them and their slots by itself.
   def test_commands_of_the_task_reach_all_of_its_nodes_and_no_others

@@ -10,7 +10,7 @@ class ClusterSlurmInformationTest < ClusterHostsCase
   ON_TWO = %w[-N2 -w host1,host2 -c1].freeze
   RAKUDAD = File.expand_path("../../../target/release/rakudad", __dir__)
 
-  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
+  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1, LOST_AFTER: 60 }
 
   def teardown
     return super unless passed?

@@ -8,15 +8,19 @@ require_relative "../hosts_case"
 class ClusterSlurmTest < ClusterHostsCase
   ASKED = /^rakuda: asked Slurm for (\d nodes?): job (\d+)$/
 
-  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
+  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1, LOST_AFTER: 60 }
+
+  # Tests that have used this testbed may have left nodes on which their jobs still end; a job would get others then.
+  def setup
+    super
+    wait_for("all nodes to be idle") { idle == 3 }
+  end
 
   def teardown
     return super unless passed?
 
     @testbed.run("head", "scancel", "--user=root")
     wait_for("the queue to be empty") { queue.empty? }
-    # The next job would get others while the last one is being ended there.
-    wait_for("all nodes to be idle") { idle == 3 }
   end
 
   def idle = @testbed.run!("head", "sinfo", "-h", "-t", "idle", "-o", "%D", chdir: "/").to_i
@@ -155,7 +159,7 @@ class ClusterSlurmTest < ClusterHostsCase
   end
 
   def test_a_node_of_the_allocation_that_dies_is_lost
-    command = [RAKUDA, "-q", "--cluster", "slurm", "--nodes", "3", "-j", "2", "HEARTBEAT=8"]
+    command = [RAKUDA, "-q", "--cluster", "slurm", "--nodes", "3", "-j", "2", "HEARTBEAT=16"]
     printed, status = while_command_waits(*command, begun: 6) do
       @testbed.fault("kill-host", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }

@@ -13,7 +13,7 @@ class SlurmStreamFaultsTest < ClusterHostsCase
   ELSEWHERE = "host2,host3"
   PLACES = { "w1" => "host1", "w2" => ELSEWHERE, "a" => "host1", "b" => ELSEWHERE }.freeze
 
-  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1 }
+  def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1, LOST_AFTER: 60 }
 
   MODES = { "gang" => WRITERS, "journal" => READERS }.freeze
 
@@ -39,7 +39,7 @@ class SlurmStreamFaultsTest < ClusterHostsCase
       printed = struck(mode, STRICT) do
         ending_what_runs do |host|
           signal(host, "STOP", "rakuda-agent")
-          wait_until_lost
+          wait_until_lost(host)
           signal(host, "CONT", "rakuda-agent")
         end
       end
@@ -76,19 +76,6 @@ class SlurmStreamFaultsTest < ClusterHostsCase
   end
 
   private
-
-  # Yields the host that runs `b`, and waits until what runs it now has ended: it would write into the file of its next
-  # attempt.
-  def ending_what_runs
-    host = ran("b").last
-    running = commands_of_b(host)
-    refute_empty running
-    yield host
-    wait_for("#{running.join(", ")} on #{host} to end") { (running & commands_of_b(host)).empty? }
-  end
-
-  # Their numbers.
-  def commands_of_b(host) = @testbed.run(host, "pgrep", "-f", 'half\.b', chdir: "/").out.split
 
   # Over spools those that write have ended well, and are not run again.
   def assert_run_again(mode, printed)

@@ -12,7 +12,7 @@ class ClusterHostsBenchTest < ClusterHostsCase
 
   def test_workers_of_a_micro_benchmark_use_their_hosts_own_folder_and_leave_nothing_there
     result = @testbed.run("head", RAKUDACTL, "bench", "run", "metadata", "fio", "-F", "hosts", "--workers", "3",
-                          "--dir", "/tmp/rakuda-bench-files", chdir: @folder)
+                          "--dir", "/tmp/rakuda-bench-files", chdir: @folder, limit: 900)
     assert_equal 0, result.status, result.err
     metadata, fio = %w[metadata fio].map { |name| JSON.parse(read("bench-results/#{name}-tiny-w3-on-hosts.json")) }
     [metadata, fio].each do |one|
@@ -28,7 +28,8 @@ class ClusterHostsBenchTest < ClusterHostsCase
   def test_tasks_of_a_workflow_run_on_all_hosts_and_the_result_says_where
     programs = write_workflow_of_both_hosts("both.json")
     result = @testbed.run("head", RAKUDACTL, "bench", "run", "both.json", "-F", "hosts", "--rounds", "5",
-                          "--dir", File.join(@folder, "files"), chdir: @folder, environment: { "IOBENCH" => programs })
+                          "--dir", File.join(@folder, "files"), chdir: @folder, environment: { "IOBENCH" => programs },
+                          limit: 900)
     assert_equal 0, result.status, result.out + result.err
     assert_match(/^both  own  rakuda, 2 nodes, 4 slots  valid$/, result.out)
     one = verified_result("both-own-*-on-hosts-rakuda")
@@ -61,7 +62,7 @@ class ClusterHostsBenchTest < ClusterHostsCase
   def test_a_suite_runs_on_all_hosts_and_says_where
     result = @testbed.run("head", RAKUDACTL, "bench", "suite", "ci", "-F", "hosts", "--nodes", "2", "--workers", "4",
                           "--dir", File.join(@folder, "files"), chdir: @folder,
-                          environment: { "IOBENCH" => programs_of_both_hosts })
+                          environment: { "IOBENCH" => programs_of_both_hosts }, limit: 900)
     assert_equal 0, result.status, result.out + result.err
     assert_match(/^copyfile: over hosts in rakuda alone; make, xargs run on this machine only$/, result.err)
     assert_suite_on_both_hosts("on-hosts", %w[-F hosts])

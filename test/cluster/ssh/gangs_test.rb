@@ -84,7 +84,7 @@ class ClusterGangsTest < ClusterHostsCase
            "echo x > begun.$(wc -l < runs); until test -e go; do sleep 0.05; done"
       end
     RUBY
-    command = [RAKUDA, "-F", "hosts", "-q", "--retry", "0", "HEARTBEAT=8"]
+    command = [RAKUDA, "-F", "hosts", "-q", "--retry", "0", "HEARTBEAT=20"]
     lost = nil
     printed, status = while_command_waits(*command, begun: 1, rakefile: rakefile) do
       lost = read("runs").split.first

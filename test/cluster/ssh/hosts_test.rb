@@ -43,7 +43,7 @@ class ClusterHostsTest < ClusterHostsCase
 
   def test_a_host_that_has_power_again_is_used_again
     write("hosts", "host1 2\nhost3 2\n")
-    printed, status = while_waiting("HEARTBEAT=8") do
+    printed, status = while_waiting("HEARTBEAT=20") do
       @testbed.fault("kill-host", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
       begun_on("host3").each { |path| File.delete(File.join(@folder, path)) }

@@ -136,8 +136,12 @@ class ClusterInformationTest < ClusterHostsCase
   end
 
   def test_hosts_are_looked_at_without_a_run_and_nothing_is_left_there
-    told = nodes("-F", "hosts")
-    assert_equal([%w[host1 up], %w[host2 up]], told.map { |node| [node["node"], node["state"]] }.sort)
+    told = nil
+    # One that is late for a moment is suspected.
+    wait_for("both hosts to be up", -> { told.inspect }) do
+      told = nodes("-F", "hosts")
+      told.map { |node| [node["node"], node["state"]] }.sort == [%w[host1 up], %w[host2 up]]
+    end
     told.each do |node|
       assert_equal node["node"], node.dig("values", "host", "value")
       # What is of two samples is there as well.
@@ -145,10 +149,14 @@ class ClusterInformationTest < ClusterHostsCase
     end
     wait_until_nothing_runs("host1", "host2")
     write("hosts", "host1 2\nnosuch 2\nlocalhost\n")
-    result = @testbed.run("head", RAKUDACTL, "nodes", "-F", "hosts", "--cols", "host", "--sort", "node", chdir: @folder)
+    result = nil
+    wait_for("the others to be up", -> { result.inspect }) do
+      words = %w[nodes -F hosts --cols host --sort node]
+      result = @testbed.run("head", RAKUDACTL, *words, chdir: @folder)
+      result.lines.drop(1).map(&:split) == [%w[head up head], %w[host1 up host1], %w[nosuch down -]]
+    end
     assert_equal 1, result.status
     assert_match(/\Arakudactl: nosuch is not reached: .*nosuch/, result.err)
-    assert_equal([%w[head up head], %w[host1 up host1], %w[nosuch down -]], result.lines.drop(1).map(&:split))
     wait_until_nothing_runs("host1")
   end
 
@@ -177,6 +185,14 @@ class ClusterInformationTest < ClusterHostsCase
     wait_until_nothing_runs("host1", "host2")
   end
 
+  def wait_for_both_in_the_table
+    table = nil
+    wait_for("both hosts in the table", -> { table }) do
+      table = ctl("nodes", "--where", "threads >= 1 && state == 'up'", "--cols", "load1, age(load1)", "--sort", "node")
+      table.lines.map { |line| line[/host\d/] }.compact == %w[host1 host2]
+    end
+  end
+
   def test_values_of_all_hosts_are_shown_with_their_ages_and_a_silent_host_is_suspected
     out, status = while_waiting("-q") do
       hosts = {}
@@ -191,8 +207,7 @@ class ClusterInformationTest < ClusterHostsCase
         assert_operator node.dig("values", "threads", "value"), :>=, 1
         assert_operator node.dig("values", "mem_available", "age_s"), :>=, 0
       end
-      table = ctl("nodes", "--where", "threads >= 1 && state == 'up'", "--cols", "load1, age(load1)", "--sort", "node")
-      assert_equal(%w[host1 host2], table.lines.map { |line| line[/host\d/] }.compact)
+      wait_for_both_in_the_table
       assert_equal 2, nodes("--max-age", "0", "--where", "has(threads)").size
       @testbed.fault("stall-host", "host1")
       wait_for("host1 to be suspected") do

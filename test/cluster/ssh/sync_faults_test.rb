@@ -47,7 +47,7 @@ class ClusterSyncFaultsTest < ClusterSyncCase
   RUBY
 
   def test_a_host_that_is_cut_off_while_its_worker_waits_ends_the_round_on_both_sides_of_the_cut
-    out, status = while_workers_wait do
+    out, status = while_workers_wait("HEARTBEAT=20") do
       @testbed.fault("cut-link", "host2")
       wait_until_gates_are_free("host2")
     end
@@ -115,11 +115,11 @@ class ClusterSyncFaultsTest < ClusterSyncCase
   private
 
   # Yields when so many workers of the second round wait on each host, and stops the run when that has been given up.
-  def while_workers_wait(hosts: "hosts", waiting: { "host1" => 1, "host2" => 1 })
+  def while_workers_wait(*words, hosts: "hosts", waiting: { "host1" => 1, "host2" => 1 })
     write("hosts.toml", GROUPED)
     workers = waiting.values.sum + 1
     rakefile = WAITS.sub("workers: 3", "workers: #{workers}")
-    while_command_waits(RAKUDA, "-F", hosts, "lost", "HEARTBEAT=8", begun: workers, rakefile: rakefile) do |pid|
+    while_command_waits(RAKUDA, "-F", hosts, "lost", *words, begun: workers, rakefile: rakefile) do |pid|
       wait_at_gates(waiting)
       yield
       wait_for("the round to be given up") { rounds.size == 2 }

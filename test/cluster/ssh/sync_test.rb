@@ -47,14 +47,14 @@ class ClusterSyncTest < ClusterSyncCase
     test "$1" != 3 || exec sleep 600
     sleep 600 & wait
   SH
-  STOP_NS = 3_000_000_000
+  STOP_NS = 12_000_000_000
 
   # The hub hangs meanwhile, and clocks differ by hours: so each agent has stopped its workers by the clock of its node.
   def test_a_common_stop_comes_to_the_workers_of_all_hosts_by_the_clocks_of_these_and_is_a_good_end
     write("conf.rb", CONF.sub(/^PARAMETER_ARRAY.*\n/, ""))
     write_program("command", STOPPED)
     out, status = in_time_namespaces do
-      words = %w[--no-overhead --stop-after 3 conf.rb -- -F hosts HEARTBEAT=600]
+      words = %w[--no-overhead --stop-after 12 conf.rb -- -F hosts HEARTBEAT=600]
       while_command_waits(RAKUDACTL, "sync", *words, begun: 4, rakefile: "") do
         @testbed.run!("head", "pkill", "-STOP", "-x", "rakudad")
         wait_for("the workers to be stopped") { (0..2).all? { |worker| filled?("stopped.#{worker}") } }
