@@ -119,8 +119,10 @@ class ClusterHostsCase < Minitest::Test
 
   def begun?(count) = names("begun.*").count { |file| !read(file).empty? } >= count
 
+  # What is of Rakuda there, and its commands that wait. Agents go by their names: their command lines have other words.
   def processes(host)
-    @testbed.run(host, "pgrep", "-fl", "rakuda-agent|rakuda-guard|rakuda-leader|until test -e go").out
+    waiting = @testbed.run(host, "pgrep", "-fl", "until test -e go", chdir: "/").out
+    waiting + @testbed.run(host, "pgrep", "-xl", "rakuda-(agent|guard|leader|files)", chdir: "/").out
   end
 
   # All of it, so that nobody is left to clean up.

@@ -79,7 +79,7 @@ class ClusterHostsBenchTest < ClusterHostsCase
     Process.kill(:TERM, pid)
     Process.wait(pid)
     %w[host1 host2].each do |host|
-      left = -> { @testbed.run(host, "pgrep", "-fl", "io-task|rakuda-agent").out }
+      left = -> { processes(host) + @testbed.run(host, "pgrep", "-fl", "io-task").out }
       wait_for("what runs on #{host} to end", left) { left.call.empty? }
     end
     assert_empty names("files*")
