@@ -72,6 +72,22 @@ module SpooledMembers
     end
   end
 
+  # Nobody hears a host while the block runs. testbed/fault may have to wait for other testbeds, while a node is tried again
+  # only for some seconds, and Slurm gives up one that is silent.
+  def unheard(host)
+    others = ["head", *@testbed.hosts] - [host]
+    addresses = others.map { |other| @testbed.run!(host, "getent", "hosts", other).split.first }
+    routes(host, "add", addresses)
+    yield
+  ensure
+    routes(host, "del", addresses)
+  end
+
+  # Routes that lead nowhere.
+  def routes(host, what, addresses)
+    @testbed.run!(host, "sh", "-c", addresses.map { |address| "ip route #{what} blackhole #{address}" }.join("; "), chdir: "/")
+  end
+
   # Yields the host that runs `b`, and waits until what runs there now has ended: it would write into the file of the next
   # attempt.
   def ending_what_runs

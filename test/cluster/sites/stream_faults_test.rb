@@ -65,13 +65,13 @@ class NestedStreamFaultsTest < ClusterHostsCase
 
   # host3 has no task, and what host4 says and hears goes over it.
   def test_the_line_to_a_group_in_the_middle_is_cut_for_a_moment
-    go_through_meanwhile { |meanwhile| cut("host3", &meanwhile) }
+    go_through_meanwhile { |meanwhile| unheard("host3", &meanwhile) }
   end
 
   def test_the_line_to_a_group_in_the_middle_is_cut_too_long
     MODES.each do |mode|
       printed, status = struck(mode, READERS, STRICT) do
-        ending_what_runs { |host| cut("host3") { wait_until_lost(host) } }
+        ending_what_runs { |host| unheard("host3") { wait_until_lost(host) } }
       end
       assert_made(mode, printed, status)
       assert_readers_ran_again(mode, printed)
@@ -157,12 +157,5 @@ class NestedStreamFaultsTest < ClusterHostsCase
     yield
   ensure
     @testbed.run("host1", "ip", "route", "del", "blackhole", address) if address
-  end
-
-  def cut(host)
-    @testbed.fault("cut-link", host)
-    yield
-  ensure
-    @testbed.fault("mend-link", host)
   end
 end

@@ -88,19 +88,4 @@ class SlurmStreamFaultsTest < ClusterHostsCase
     ended = JSON.parse(ctl("report", "--json")).fetch("streams")
     ended.flat_map { |stream| stream["hops"].map { |hop| hop["way"] } }.uniq
   end
-
-  # testbed/fault may have to wait for other testbeds, and Slurm gives up a node that is silent for 10 s.
-  def unheard(host)
-    others = %w[head host1 host2 host3] - [host]
-    addresses = others.map { |other| @testbed.run!(host, "getent", "hosts", other).split.first }
-    routes(host, "add", addresses)
-    yield
-  ensure
-    routes(host, "del", addresses)
-  end
-
-  # Routes that lead nowhere.
-  def routes(host, what, addresses)
-    @testbed.run!(host, "sh", "-c", addresses.map { |address| "ip route #{what} blackhole #{address}" }.join("; "), chdir: "/")
-  end
 end
