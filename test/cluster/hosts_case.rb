@@ -119,6 +119,22 @@ class ClusterHostsCase < Minitest::Test
 
   def begun?(count) = names("begun.*").count { |file| !read(file).empty? } >= count
 
+  def begun_on(host)
+    names("begun.*").select { |path| read(path) == "#{host}\n" }
+  end
+
+  # What runs there says no more that it has begun: only the next attempts do.
+  def forget_begun_on(*hosts)
+    hosts.flat_map { |host| begun_on(host) }.each { |path| File.delete(File.join(@folder, path)) }
+  end
+
+  def wait_until_lost(host)
+    wait_for("#{host} to be lost") do
+      numbers = events("node_joined").select { |event| event["name"] == host }.map { |event| event["node"] }
+      events("node_lost").any? { |event| numbers.include?(event["node"]) }
+    end
+  end
+
   # What is of Rakuda there, and its commands that wait. Agents go by their names: their command lines have other words.
   def processes(host)
     waiting = @testbed.run(host, "pgrep", "-fl", "until test -e go", chdir: "/").out

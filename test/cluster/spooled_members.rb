@@ -65,13 +65,6 @@ module SpooledMembers
     wait_for("#{members.join(", ")} to be over") { all?("over", members) }
   end
 
-  def wait_until_lost(host)
-    wait_for("#{host} to be lost") do
-      numbers = events("node_joined").select { |event| event["name"] == host }.map { |event| event["node"] }
-      events("node_lost").any? { |event| numbers.include?(event["node"]) }
-    end
-  end
-
   # Nobody hears a host while the block runs. testbed/fault may have to wait for other testbeds, while a node is tried again
   # only for some seconds, and Slurm gives up one that is silent.
   def unheard(host)

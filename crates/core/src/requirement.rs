@@ -107,11 +107,7 @@ impl Requirement {
             if has_cores && (!waits.memory || node.memory_bytes >= self.memory_bytes) {
                 return None;
             }
-            let before = most.unwrap_or_default();
-            most = Some(LargestNodes {
-                cores: before.cores.max(node.cores),
-                memory_bytes: before.memory_bytes.max(node.memory_bytes),
-            });
+            most.get_or_insert_default().include(node);
         }
         most
     }
@@ -137,6 +133,13 @@ pub struct LargestNodes {
     pub cores: u32,
     /// Memory of the node with the most.
     pub memory_bytes: u64,
+}
+
+impl LargestNodes {
+    pub(crate) fn include(&mut self, capacity: &Capacity) {
+        self.cores = self.cores.max(capacity.cores);
+        self.memory_bytes = self.memory_bytes.max(capacity.memory_bytes);
+    }
 }
 
 /// What a node has.

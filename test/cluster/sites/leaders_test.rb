@@ -16,13 +16,11 @@ class ClusterLeadersTest < ClusterHostsCase
     hosts = ["host[[3-4]] 2"]
   TOML
 
+  def testbed_settings = { HOSTS: 4, GFARM: 0, SLURM: 0, WAN_MS: 5 }
+
   def setup
-    @testbed = Testbed.up(HOSTS: 4, GFARM: 0, SLURM: 0, WAN_MS: 5)
-    @folder = File.join(@testbed.folder, name)
-    FileUtils.rm_rf(@folder)
-    FileUtils.mkdir_p(@folder)
+    super
     write("hosts.toml", TWO_SITES)
-    write("rakuda.yaml", "HEARTBEAT: 60\n")
   end
 
   def test_the_hub_has_one_connection_for_a_group_and_its_tasks_run_as_elsewhere
@@ -194,15 +192,6 @@ class ClusterLeadersTest < ClusterHostsCase
 
   def makers
     names("by.*").map { |path| read(path).chomp }.uniq.sort
-  end
-
-  def begun_on(host)
-    names("begun.*").select { |path| read(path) == "#{host}\n" }
-  end
-
-  # What runs there says no more that it has begun: only the next attempts do.
-  def forget_begun_on(*hosts)
-    hosts.flat_map { |host| begun_on(host) }.each { |path| File.delete(File.join(@folder, path)) }
   end
 
   def groups_in_the_journal

@@ -146,7 +146,7 @@ class ClusterSlurmTest < ClusterHostsCase
 
   def test_an_agent_that_dies_is_started_again
     printed, status = while_command_waits("salloc", "-Q", "-N2", "-c2", RAKUDA, "-q") do
-      begun_on("host2").each { |path| File.delete(File.join(@folder, path)) }
+      forget_begun_on("host2")
       @testbed.run!("host2", "pkill", "-KILL", "-x", "rakuda-agent")
       wait_for("a task to begin on host2") { begun_on("host2").any? }
       write("go", "")
@@ -245,9 +245,5 @@ class ClusterSlurmTest < ClusterHostsCase
   def on_slurm(rakefile, *words, nodes:)
     write("Rakefile", rakefile)
     @testbed.run("head", RAKUDA, "-q", "--cluster", "slurm", "--nodes", nodes.to_s, *words, chdir: @folder)
-  end
-
-  def begun_on(host)
-    names("begun.*").select { |path| read(path) == "#{host}\n" }
   end
 end

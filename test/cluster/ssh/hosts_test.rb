@@ -46,7 +46,7 @@ class ClusterHostsTest < ClusterHostsCase
     printed, status = while_waiting("HEARTBEAT=20") do
       @testbed.fault("kill-host", "host3")
       wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
-      begun_on("host3").each { |path| File.delete(File.join(@folder, path)) }
+      forget_begun_on("host3")
       @testbed.fault("start-host", "host3")
       wait_for("a task to begin on host3") { begun_on("host3").any? }
       write("go", "")
@@ -58,9 +58,5 @@ class ClusterHostsTest < ClusterHostsCase
     assert_includes((1..6).map { |number| read("by.out#{number}") }, "host3\n")
   ensure
     @testbed.fault("start-host", "host3")
-  end
-
-  def begun_on(host)
-    names("begun.*").select { |path| read(path) == "#{host}\n" }
   end
 end

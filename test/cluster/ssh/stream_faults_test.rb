@@ -101,17 +101,12 @@ class StreamFaultsTest < ClusterHostsCase
     write("go", "")
   end
 
-  def lost?(host)
-    number = events("node_joined").find { |event| event["name"] == host }["node"]
-    events("node_lost").any? { |event| event["node"] == number }
-  end
-
   # It is back before the run ends, and what ran there before does no harm.
   def test_a_host_that_is_cut_off_too_long_is_lost_and_all_run_again
     host = nil
     printed, status = struck(STRICT) do
       @testbed.fault("cut-link", host = read("by.w1").strip)
-      wait_for("#{host} to be lost") { lost?(host) }
+      wait_until_lost(host)
       @testbed.fault("mend-link", host)
       write("go", "")
     end

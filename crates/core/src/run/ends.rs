@@ -130,4 +130,21 @@ impl<D, C> Run<D, C> {
             self.tell(now, event, out);
         }
     }
+
+    /// Tasks must have all of a size.
+    pub(super) fn want_size(&mut self, requirement: RequirementId) {
+        self.sizes.insert(requirement);
+        self.review_needs();
+    }
+
+    /// No node comes any more: what none of those that are there has is refused. What one has is not asked for again.
+    fn refuse_sizes(&mut self, out: &mut Vec<Effect<C>>) {
+        for requirement in core::mem::take(&mut self.sizes) {
+            let Some(asked) = self.scheduler.requirement(requirement) else { continue };
+            let nodes = self.scheduler.capacities().filter(|(id, _)| asked.allows(*id));
+            if let Some(most) = asked.exceeded(nodes.map(|(_, node)| node)) {
+                out.push(Effect::SizeRefused { requirement, most });
+            }
+        }
+    }
 }

@@ -11,7 +11,6 @@ mod ends;
 mod held;
 mod input;
 mod retries;
-mod sizes;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +26,7 @@ use crate::attempts::{
 };
 use crate::config::{Config, FailurePolicy};
 use crate::event::{ActionOutcome, Event, Output};
-use crate::ids::{GangId, NodeId, TaskId};
+use crate::ids::{GangId, NodeId, RequirementId, TaskId};
 use crate::nodes::{NodeEffect, NodeInput, NodeState, Nodes};
 use crate::reach::{FilePlaces, ReachEffect, ReachInput, ReachView, Reachability};
 use crate::scheduler::Scheduler;
@@ -37,7 +36,6 @@ use crate::time::Now;
 use ends::Review;
 use held::{Held as HeldInvocation, Wanted};
 use retries::Retries;
-use sizes::Sizes;
 
 /// One run. `D` is what the shell keeps with an attempt, `C` a command that has not been started.
 #[derive(Debug)]
@@ -53,7 +51,8 @@ pub struct Run<D, C> {
     held: Option<HeldInvocation>,
     /// Gangs for which the nodes that are there are too few.
     large_gangs: BTreeSet<GangId>,
-    sizes: Sizes,
+    /// Sizes to be compared with the nodes once no more come.
+    sizes: BTreeSet<RequirementId>,
     /// Nodes have joined or are gone for good, or something needs more of them: to be reviewed after the input.
     review: Option<Review>,
     /// Empty between inputs; kept for their memory.
@@ -74,7 +73,7 @@ impl<D, C> Run<D, C> {
             retries: Retries::default(),
             held: None,
             large_gangs: BTreeSet::new(),
-            sizes: Sizes::default(),
+            sizes: BTreeSet::new(),
             review: None,
             outputs: Vec::new(),
             attempt_effects: Vec::new(),

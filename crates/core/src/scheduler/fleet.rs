@@ -5,7 +5,7 @@
 //! equal ones one number. Knows no queue.
 
 use crate::ids::{IdVec, NodeId, RequirementId, TaskId};
-use crate::requirement::{Capacity, Devices, Requirement};
+use crate::requirement::{Capacity, Devices, LargestNodes, Requirement};
 use crate::scheduler::id_set::IdSet;
 use crate::scheduler::node::{Need, Node};
 use crate::suitability::{Suitability, Suits};
@@ -36,7 +36,7 @@ pub(crate) struct Fleet {
 pub(crate) struct Class {
     pub(crate) requirement: Requirement,
     /// The most cores and the most memory of the joined nodes that it allows.
-    largest: Largest,
+    largest: LargestNodes,
     /// The nodes for which `Node::fits` holds and which it allows.
     pub(crate) fitting: IdSet<NodeId>,
     /// The nodes whose `reserved_for` it is.
@@ -49,19 +49,6 @@ pub(crate) struct Class {
     suitability: Suitability,
     /// `NowhereToRun` went out, and no node has come since that could take it.
     pub(crate) told: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Largest {
-    cores: u32,
-    memory_bytes: u64,
-}
-
-impl Largest {
-    fn include(&mut self, capacity: &Capacity) {
-        self.cores = self.cores.max(capacity.cores);
-        self.memory_bytes = self.memory_bytes.max(capacity.memory_bytes);
-    }
 }
 
 impl Class {
@@ -93,7 +80,7 @@ impl Class {
 
     /// Computes `largest` and `fitting` anew.
     fn rebuild(&mut self, id: RequirementId, nodes: &IdVec<NodeId, Node>) {
-        self.largest = Largest::default();
+        self.largest = LargestNodes::default();
         for (node_id, node) in nodes.iter() {
             if node.is_in_use() && self.admits(node_id) {
                 self.largest.include(&node.capacity);

@@ -114,9 +114,7 @@ impl RouteChanges {
     /// All switch. `left`: the nodes over which nothing goes on the new routes, and whether each still has to report
     /// that all is over there. Gives the nodes that are to be told.
     pub fn switch(&mut self, left: impl IntoIterator<Item = (NodeId, bool)>) -> BTreeSet<NodeId> {
-        let Phase::Preparing { change, .. } = core::mem::take(&mut self.phase) else {
-            return BTreeSet::new();
-        };
+        let Some(change) = self.take_change() else { return BTreeSet::new() };
         let mut switching = change.asked.clone();
         for (node, has_to_report) in left {
             self.leaving.insert(node);
@@ -162,12 +160,17 @@ impl RouteChanges {
     /// switch already goes on.
     pub fn keep(&mut self) -> Option<NewPlaces> {
         self.is_final = true;
-        if !matches!(self.phase, Phase::Preparing { .. }) {
-            return None;
-        }
+        self.take_change()
+    }
+
+    /// Takes the change that is being prepared.
+    fn take_change(&mut self) -> Option<NewPlaces> {
         match core::mem::take(&mut self.phase) {
             Phase::Preparing { change, .. } => Some(change),
-            Phase::Still | Phase::Switching(_) => None,
+            other => {
+                self.phase = other;
+                None
+            }
         }
     }
 }
