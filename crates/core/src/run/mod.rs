@@ -334,7 +334,7 @@ impl<D, C> Run<D, C> {
     /// Hands an event to the scheduler alone. What it answers about attempts goes to those first.
     fn tell(&mut self, now: Now, event: Event<'_>, out: &mut Vec<Effect<C>>) {
         let mut outputs = mem::take(&mut self.outputs);
-        self.scheduler.handle(now.time, event, &mut outputs);
+        self.scheduler.handle(now, event, &mut outputs);
         self.attempts.hold_lookahead(self.scheduler.is_gang_due());
         for output in outputs.drain(..) {
             self.note_health(now, &output);

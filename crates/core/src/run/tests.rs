@@ -320,6 +320,37 @@ fn a_failure_that_is_looked_into_is_passed_on_when_the_action_is_to_end() {
 }
 
 #[test]
+fn rakes_now_is_the_clock_that_files_are_stamped_with() {
+    // A file needs a plain task, whose time is now. The machine's clock was set back since the journal's began.
+    let runs = |modified_ns: i128| {
+        let file = TaskId(1);
+        let mut shell = Shell::new(Config::default(), 1, 1);
+        shell.tell(Input::Event(Event::TaskDefined {
+            id: file,
+            kind: TaskKind::File,
+            has_action: true,
+            deferred: false,
+            requirement: RequirementId(0),
+            prerequisites: &[FIRST],
+        }));
+        let effects = shell.invoke(&[file]);
+        shell.begin_all(&effects);
+        shell.run.take(FIRST);
+        let outcome = ActionOutcome::Succeeded;
+        let ended = Event::ActionEnded { id: FIRST, attempt: 1, outcome, run_ns: None };
+        shell.tell(Input::Event(ended));
+        let fact = Fact { modified_ns: Some(modified_ns), bytes: 0, places: Places::Unknown };
+        let gathered = Input::Event(Event::FactGathered { id: file, fact });
+        let mut effects = Vec::new();
+        let now = Now { time: Time(1000), wall: 60.into() };
+        shell.run.handle(now, gathered, &NoFiles, &mut effects);
+        !starts(&effects).is_empty()
+    };
+    assert!(runs(59));
+    assert!(!runs(60));
+}
+
+#[test]
 fn commands_of_attempts_that_have_ended_are_of_nobody() {
     let mut shell = Shell::new(Config::default(), 1, 1);
     let effects = shell.tell(Input::CommandWanted { id: FIRST, command: 7 });
