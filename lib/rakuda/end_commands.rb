@@ -18,17 +18,21 @@ module Rakuda
     end
 
     # @param engine [String] the engine's program
-    # @param run [String] name of the run
+    # @param run [String, nil] name of the run; nil: it ended before the engine gave it one
     # @param failed [Boolean]
     def run(engine, run, failed)
       commands = { "--on-fail" => (@on_fail if failed), "--on-end" => @on_end }.compact
       return if commands.empty?
 
-      told = report(engine, run) || "#{JSON.generate("version" => 1, "id" => run, "state" => failed ? "failed" : "done")}\n"
+      told = (report(engine, run) if run) || in_brief(run, failed)
       commands.each { |option, command| run_one(option, command, told) }
     end
 
     private
+
+    def in_brief(run, failed)
+      "#{JSON.generate("version" => 1, "id" => run, "state" => failed ? "failed" : "done")}\n"
+    end
 
     # What `rakudactl report --json` says; nil: of this run there is no record, because nothing ran, or none is kept.
     def report(engine, run)

@@ -13,10 +13,12 @@ class EndCommandsTest < Minitest::Test
   include ScratchFolder
   include Waiting
 
+  RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
   RAKEFILE = <<~'RUBY'
     file("good") { |t| touch t.name, verbose: false }
     task(:bad) { sh "exit 3", verbose: false }
     task(:long) { File.write("begun", ""); sh "sleep 1000", verbose: false }
+    task(circle: :circle)
   RUBY
   BOTH = ["--on-fail", "cat > failed.json; echo fail >> order", "--on-end", "cat > ended.json; echo end >> order"].freeze
 
@@ -93,6 +95,27 @@ class EndCommandsTest < Minitest::Test
     assert_nil told("ended.json")
     _, _, status = rakuda("--no-record", "-q", *BOTH, "bad")
     assert_equal [1, "failed"], [status.exitstatus, told("failed.json")["state"]]
+  end
+
+  # A circle is found before the engine has begun a run, an unknown task before it has started.
+  def test_a_run_that_ends_before_it_has_a_name
+    _, errors, status = rakuda("-q", *BOTH, "circle")
+    assert_match(/\Arakuda aborted!\nCircular dependency detected: TOP => circle => circle$/, errors)
+    refute_match(/end_commands|TypeError/, errors)
+    assert_equal [1, { "version" => 1, "id" => nil, "state" => "failed" }], [status.exitstatus, told("failed.json")]
+    assert_equal told("failed.json"), told("ended.json")
+    File.delete(path("failed.json"))
+    _, _, status = rakuda("-q", *BOTH, "unknown")
+    assert_equal [1, nil], [status.exitstatus, told("failed.json")]
+  end
+
+  # The tasks have ended well; what is wanted after them does not exist.
+  def test_a_run_that_fails_outside_of_its_tasks
+    _, errors, status = rakuda("-q", *BOTH, "good", "unknown")
+    assert_match(/^Don't know how to build task 'unknown'/, errors)
+    assert_equal [1, "failed", 1, 0], [status.exitstatus, *told("failed.json").values_at("state", "done", "failed")]
+    junit, = Open3.capture2(RAKUDACTL, "export", "junit", chdir: @folder)
+    assert_match(/tests="2" failures="0" errors="1"/, junit)
   end
 
   def test_a_command_that_fails_or_does_not_listen_changes_no_status

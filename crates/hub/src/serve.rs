@@ -78,7 +78,7 @@ impl Hub {
                 }
                 self.printer.flush_patiently().await;
                 self.close_agents(stopped).await;
-                let how = match self.any_failed {
+                let how = match self.any_failed || self.front_failed {
                     _ if stopped => RunOutcome::Stopped,
                     true => RunOutcome::Failed,
                     false => RunOutcome::Done,

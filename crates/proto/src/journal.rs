@@ -959,7 +959,7 @@ pub struct StopRequested {
 pub enum RunOutcome {
     /// All well.
     Done,
-    /// Some task failed.
+    /// Some task failed, or the front ended with an error outside of tasks.
     Failed,
     /// Stopped by a signal.
     Stopped,

@@ -17,7 +17,7 @@ use rakuda_record::export::{
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 
 use super::base_folder::BaseFolder;
-use super::report::read_tails;
+use super::report::{read_as_it_is, read_tails};
 use super::which_run::RunOption;
 use super::{Status, UsageError};
 
@@ -80,7 +80,7 @@ impl Export {
     pub fn answer(&self, base: &BaseFolder, out: &mut dyn Write) -> anyhow::Result<Status> {
         self.check_words()?;
         let output = self.output()?;
-        let run = base.read_run(self.run())?;
+        let (_, run) = read_as_it_is(base, self.run())?;
         if self.format == Format::RoCrate {
             let folder = base.run_folder(self.run())?;
             let sources = ro_crate::Sources {

@@ -81,17 +81,7 @@ pub(super) struct Read {
 
 impl Read {
     pub(super) fn of(base: &BaseFolder, name: &str) -> anyhow::Result<Self> {
-        let folder = base.run_folder(name)?;
-        // First whether it lives, then the journal: a run may end in between, but it does not come back.
-        let alive = folder.is_running();
-        let mut run = base.read_run(name)?;
-        if alive {
-            // Only the hub knows what has passed: the clock may have been set. Where it is on
-            // another machine, what it has noted is known.
-            let now_ns = live::journal_ns(base, &folder.run);
-            let by_wall = || clock::wall_ns().saturating_sub(run.clock_ahead_ns);
-            run.seen_alive(now_ns.unwrap_or_else(by_wall));
-        }
+        let (folder, run) = read_as_it_is(base, name)?;
         let summary = Summary::of(&run);
         let tails = read_tails(&folder, &summary.failed);
         Ok(Self { run, summary, tails, folder })
@@ -100,6 +90,22 @@ impl Read {
     pub(super) fn shown(&self) -> Shown<'_> {
         Shown { run: &self.run, summary: &self.summary, tails: &self.tails }
     }
+}
+
+/// A run as its journal has it, up to now if it goes on.
+pub(super) fn read_as_it_is(base: &BaseFolder, name: &str) -> anyhow::Result<(RunFolder, Run)> {
+    let folder = base.run_folder(name)?;
+    // First whether it lives, then the journal: a run may end in between, but it does not come back.
+    let alive = folder.is_running();
+    let mut run = base.read_run(name)?;
+    if alive {
+        // Only the hub knows what has passed: the clock may have been set. Where it is on
+        // another machine, what it has noted is known.
+        let now_ns = live::journal_ns(base, &folder.run);
+        let by_wall = || clock::wall_ns().saturating_sub(run.clock_ahead_ns);
+        run.seen_alive(now_ns.unwrap_or_else(by_wall));
+    }
+    Ok((folder, run))
 }
 
 /// What failed tasks printed. A run without a log has none. A log that cannot be read is worth a word, and no more.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use rakuda_proto::journal::{Outcome, TaskOutcome};
+use rakuda_proto::journal::{Outcome, RunOutcome, TaskOutcome};
 
 use super::names::iso_time;
 use super::workflow::{Workflow, attempts, failure, outcome};
@@ -18,6 +18,10 @@ use crate::{Attempt, Run, Task};
 
 /// How a message begins of a command that did not end well; status or signal follow, and the command in brackets.
 const COMMAND_FAILED: &str = "Command failed with ";
+
+/// Of a run that failed without a task that did: the journal does not have the error.
+const FAILED_OUTSIDE: &str =
+    "the run ended with an error outside of its tasks, which rakuda has printed";
 
 /// How a test case ended.
 enum Verdict {
@@ -66,11 +70,14 @@ pub fn write(run: &Run, tails: &BTreeMap<u32, String>, out: &mut dyn Write) -> i
         let bad = |case: &&Case| matches!(&case.verdict, Verdict::Bad(name, _) if *name == element);
         cases.iter().filter(bad).count()
     };
+    // Readers of the file take a run without failed cases for a good one.
+    let failed_outside = run.ended.as_ref().is_some_and(|ended| ended.how == RunOutcome::Failed)
+        && count("failure") + count("error") == 0;
     let counts = format!(
         r#"tests="{}" failures="{}" errors="{}" skipped="{}" time="{}""#,
-        cases.len(),
+        cases.len() + usize::from(failed_outside),
         count("failure"),
-        count("error"),
+        count("error") + usize::from(failed_outside),
         count("skipped"),
         seconds(u64::try_from(run.last_ns - run.started.time_ns).unwrap_or(0)),
     );
@@ -84,6 +91,15 @@ pub fn write(run: &Run, tails: &BTreeMap<u32, String>, out: &mut dyn Write) -> i
         write_case(run, case, tails, &mut text);
         out.write_all(text.as_bytes())?;
         text.clear();
+    }
+    if failed_outside {
+        let place = attribute(&run.started.rakefile.to_display());
+        writeln!(
+            text,
+            "    <testcase name=\"rakuda\" classname=\"{place}\" time=\"0.000\">\n      \
+             <error message=\"{FAILED_OUTSIDE}\"/>\n    </testcase>"
+        )
+        .expect("writing to a string succeeds");
     }
     text.push_str("  </testsuite>\n</testsuites>\n");
     out.write_all(text.as_bytes())
@@ -172,7 +188,7 @@ fn case<'a>(run: &Run, task: &'a Task) -> Option<Case<'a>> {
         Some(Outcome::Lost) | None => "error",
         Some(Outcome::Done | Outcome::GivenBack) => "",
     };
-    let verdict = match failure(last) {
+    let verdict = match failure(run, last) {
         Some(why) => {
             let made = attempts(task).count();
             let after = if made > 1 { format!(" (after {made} attempts)") } else { String::new() };
@@ -217,7 +233,7 @@ fn content(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::{everything, with_environments};
+    use super::super::samples::{Builder, everything, task, with_environments};
     use super::*;
 
     #[test]
@@ -258,6 +274,43 @@ mod tests {
 "#
         );
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    fn one_task() -> Builder {
+        let mut builder = Builder::new();
+        builder.define([task(1, "a", 0, &[])]);
+        builder.begin(1, 1, 1, 10);
+        builder
+    }
+
+    fn written(run: &Run) -> String {
+        let mut out = Vec::new();
+        write(run, &BTreeMap::new(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn run_that_failed_without_a_failed_task_is_an_error() {
+        let mut builder = one_task();
+        builder.end(1, Outcome::Done, 20, None);
+        builder.finish(RunOutcome::Failed, 30);
+        let written = written(&builder.run);
+        let counts = r#"tests="2" failures="0" errors="1" skipped="0""#;
+        assert_eq!(written.matches(counts).count(), 2, "{written}");
+        assert_eq!(written.matches("<testcase ").count(), 2, "{written}");
+        let case = "<testcase name=\"rakuda\" classname=\"Rakefile\" time=\"0.000\">\n      \
+                    <error message=\"the run ended with an error outside of its tasks";
+        assert!(written.contains(case), "{written}");
+        assert!(!self::written(&everything()).contains("name=\"rakuda\" classname"));
+    }
+
+    #[test]
+    fn attempt_of_a_run_that_goes_on_was_not_cut_off() {
+        let mut run = one_task().run;
+        run.seen_alive(run.last_ns + 2_000_000_000);
+        let written = written(&run);
+        assert!(written.contains("time=\"2.000\">"), "{written}");
+        assert!(written.contains("<error message=\"goes on: the run has not ended yet\"/>"));
     }
 
     #[test]

@@ -188,7 +188,8 @@ fn draw_whole<W: Write>(
     let annotations = annotations(run, task, attempt);
     trace.begin_slice(one.start_ns, &event, &annotations)?;
     draw_commands(run, one, track, slot, spare, trace)?;
-    if let Some(failure) = failure(attempt).filter(|_| one.last) {
+    let goes_on = run.alive && attempt.ended.is_none();
+    if let Some(failure) = failure(run, attempt).filter(|_| one.last && !goes_on) {
         let mut annotations = Annotations::default();
         annotations.text("message", failure);
         let name = format!("failed: {name}");

@@ -179,12 +179,13 @@ pub(crate) fn outcome(attempt: &Attempt) -> Option<Outcome> {
     attempt.ended.as_ref().map(|ended| ended.outcome)
 }
 
-/// When its last attempt that counts failed, or was cut off in a run that is over, a few words why.
-pub(crate) fn failure(attempt: &Attempt) -> Option<String> {
+/// When its last attempt that counts has not ended well, a few words why.
+pub(crate) fn failure(run: &Run, attempt: &Attempt) -> Option<String> {
     let said = |ended: &rakuda_proto::journal::AttemptEnded, otherwise: &str| {
         ended.message.as_ref().map_or_else(|| otherwise.to_owned(), rakuda_proto::Text::to_display)
     };
     match &attempt.ended {
+        None if run.alive => Some("goes on: the run has not ended yet".into()),
         None => Some("cut off: the journal does not have its end".into()),
         Some(ended) => match ended.outcome {
             Outcome::Done | Outcome::GivenBack => None,

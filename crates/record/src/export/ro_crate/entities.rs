@@ -277,7 +277,7 @@ impl<'a> Crate<'a> {
         Self::add_outcome(&mut organize, self.run_failure());
         list.add(&organize)?;
         for one in &self.did {
-            let failure = failure(one.attempt);
+            let failure = failure(self.run, one.attempt);
             list.add(&self.attempt_action(one, failure.clone()))?;
             let mut control = json!({
                 "@id": control_id(one),
@@ -301,6 +301,9 @@ impl<'a> Crate<'a> {
 
     fn run_failure(&self) -> Option<String> {
         let Some(ended) = &self.run.ended else {
+            if self.run.alive {
+                return Some("goes on: the run has not ended yet".into());
+            }
             return Some("cut off: the journal does not have the run's end".into());
         };
         match ended.how {
