@@ -17,9 +17,16 @@ class BenchStuckTest < Minitest::Test
   Bench = Rakuda::Bench
 
   def teardown
-    @children&.each { |pid| Process.kill(:KILL, pid) if Bench::Processes.started(pid) }
+    @children&.each { |pid| kill(pid) if Bench::Processes.started(pid) }
     FileUtils.rm_f([@folder, at("work")].map { |folder| Bench::Processes.note_path(folder) })
     super
+  end
+
+  # It may have been killed already, and end just now.
+  def kill(pid)
+    Process.kill(:KILL, pid)
+  rescue Errno::ESRCH
+    nil
   end
 
   # A program that leads a group, and what it has started in a group apart.
