@@ -21,6 +21,7 @@ class InformationOfRunTest < Minitest::Test
     name = "probe"
     command = ["sh", "-c", "echo queue 12"]
     period = 0.2
+    limit = 100
   TOML
 
   ASKS = <<~'RUBY'

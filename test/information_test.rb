@@ -23,9 +23,11 @@ class InformationTest < Minitest::Test
     name = "probe"
     command = ["sh", "-c", "echo queue 12 1/s; echo mode '\\"two words\\"'"]
     period = 0.2
+    limit = 100
     [[provider]]
     name = "broken"
     command = ["sh", "-c", "exit 3"]
+    limit = 100
     [[provider]]
     name = "hanging"
     command = ["sh", "-c", "sleep 98765"]

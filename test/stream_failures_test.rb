@@ -108,7 +108,7 @@ class StreamFailuresTest < Minitest::Test
     RAKEFILE
     %w[-j2 -j1].each do |jobs|
       start_rakuda(rakefile, jobs, "r") do |pid, folder, out|
-        held = explained_with(folder, "r", "still held")
+        held = explained_with(folder, "r", "(sleep 600)")
         process = File.read("#{folder}/pid").strip
         assert_match(/^    w has ended, and its standard output is still held on \S+ by process #{process} \(sleep 600\)$/, held)
         assert_match(/^  reads from stream s: 2 B, 1 record written so far$/, held)

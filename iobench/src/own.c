@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* From when a rank has said where it is until it is told to end, and from then until it is killed. */
-#define SAID_S 2
+#define SAID_S 6
 #define KILL_S 5
 
 struct names {

@@ -356,7 +356,7 @@ nothing_at() {
 
 # A file server that does not answer: --time-limit ends the run all the same, and says so. It is long against what comes before the hang.
 check_hang() {
-    ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT=-1:2:hang:/hang/ "$fast/argot-io" --writer block --block 4096 --name hang --time-limit 6
+    ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT=-1:2:hang:/hang/ "$fast/argot-io" --writer block --block 4096 --name hang --time-limit 12
     [ "$status" -ne 0 ] || wrong "ended with 0"
     says "--time-limit passed: rank 0 is within step write of write 0"
     says "--time-limit passed: rank 1 is within step write of write 0"
@@ -372,7 +372,7 @@ check_hang() {
         set -- ${kernel#*|}
         program=$fast/$1
         shift
-        ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT="$fault:hang:/hang/" "$program" "$@" --name hang --hard-limit 3
+        ranks env LD_PRELOAD="$fast/faults.so" IOBENCH_FAULT="$fault:hang:/hang/" "$program" "$@" --name hang --hard-limit 10
         [ "$status" -ne 0 ] || wrong "$program ended with 0"
         grep -q -- "--hard-limit passed: rank ${fault%:*} is within step ${step%%|*} 0" "$work/out" ||
             { wrong "$program did not say where it hung"; sed 's/^/    /' "$work/out"; }

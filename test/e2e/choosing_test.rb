@@ -525,7 +525,8 @@ class ChoosingTest < Minitest::Test
       end
       multitask(all: (0...20).map { |i| "t\#{i}" })
     RUBY
-    files = { "providers.toml" => SENSOR, "free" => "" }
+    # So seldom that none of the samples in a pipe is older than what the first task removes.
+    files = { "providers.toml" => SENSOR.sub("sleep 0.01", "sleep 0.2"), "free" => "" }
     start_rakuda(rakefile, "-q", "-j20", "PROVIDERS=providers.toml", "all", files:) do |pid, folder, _out|
       busy = nil
       # The last one in line: a task may begin after one sample between the first task's start and what it removes.

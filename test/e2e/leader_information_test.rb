@@ -22,14 +22,14 @@ class LeaderInformationTest < Minitest::Test
     2.times do |n|
       needs where: "mem_available > 1MiB && threads >= 1", prefer: "-load1"
       file("out#{n}") do |t|
-        sh "touch $NEAR_HOSTS/begun#{n}; until test -e $NEAR_HOSTS/begun#{1 - n}; do sleep 0.05; done; sleep 11; echo made > #{t.name}"
+        sh "touch $NEAR_HOSTS/begun#{n}; until test -e $NEAR_HOSTS/begun#{1 - n}; do sleep 0.05; done; sleep 21; echo made > #{t.name}"
       end
     end
     task default: %w[out0 out1]
   RUBY
 
   def test_tasks_choose_nodes_behind_a_leader_and_quiet_agents_are_not_lost
-    near_hosts do |run|
+    near_hosts(heartbeat: 20) do |run|
       run.write("hosts.toml", GROUP)
       result = run.rakuda(RAKEFILE, "-F", "hosts.toml")
       assert_equal 0, result.status, result.err

@@ -365,14 +365,14 @@ class EndToEndSyncTest < Minitest::Test
 
   def test_a_worker_that_does_not_end_at_the_common_stop_is_killed
     # So long that the other one, which hears the stop, has ended by then.
-    out, status = rakuda(<<~'RUBY', "--grace", "10", "deaf")
+    out, status = rakuda(<<~'RUBY', "--grace", "20", "deaf")
       sync(:deaf, workers: 2, stop_after: 0.1, gate: :call, overhead: false) do |w|
         w.id == 1 ? sh("trap '' TERM; printf '\\001\\000\\000\\000' > /proc/self/fd/197; sleep 600") :
                     sh("ruby", "-I", ENV.fetch("LIBRARY"), "-r", "rakuda/gate", "-e", "Rakuda::Gate.wait; sleep 600")
       end
     RUBY
     assert_equal 1, status
-    assert_match(/deaf:task_0_w1: failed.*SIGKILL|it did not end within 10 s of the stop of its round/m, out)
+    assert_match(/deaf:task_0_w1: failed.*SIGKILL|it did not end within 20 s of the stop of its round/m, out)
     assert_equal [1], column(rounds, "failed")
   end
 

@@ -26,7 +26,7 @@ class BenchEndsTest < Minitest::Test
   def at(name) = File.join(@folder, name)
 
   def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
+    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   def refused(*words, with: 2)
@@ -126,6 +126,8 @@ class BenchEndsTest < Minitest::Test
   def test_a_run_whose_starter_is_killed_is_ended_and_its_folder_is_taken_again_then
     pid = spawned(*KERNEL)
     wait_for("its ranks") { rank? }
+    # By then its guard has heard of them.
+    wait_for("its files") { Dir[at("bench-work/argot-io/*")].any? }
     ended(pid, :KILL)
     wait_for("its ranks to end") { !rank? }
     # Until its guard has ended the folder is in use, and nobody is told anything else.
@@ -246,9 +248,9 @@ class BenchEndsTest < Minitest::Test
     assert_match(/not valid: 1 of 5 rounds: too little space at .*: 5 bytes are written, 3 are free/, out)
     # The first round is kept, too, when there is no time for all.
     workflow(2.0)
-    out, err, status = bench("compare", "w.json", "--engines", "make", "--rounds", "50", "--scale-time", "1", "--timeout", "20")
+    out, err, status = bench("compare", "w.json", "--engines", "make", "--rounds", "50", "--scale-time", "1", "--timeout", "60")
     assert_equal 2, status.exitstatus, out + err
-    assert_match(/50 rounds would take about \d+ s: expected at most 20 s/, err)
+    assert_match(/50 rounds would take about \d+ s: expected at most 60 s/, err)
     assert_match(/results of 1 round are in/, err)
   end
 

@@ -57,9 +57,12 @@ class BenchFitTest < Minitest::Test
   end
 
   def test_what_would_take_too_long_or_is_said_twice_is_refused_before_it_begins
-    _, err, status = bench("run", "qcd-io", "--size", "small", "--seconds", "0.0001", "--timeout", "3")
-    assert_equal 2, status.exitstatus, err
-    assert_match(/would take about \d+ s: expected at most 3 s \(--timeout\)/, err)
+    options = Rakuda::Bench::Options.new(["--seconds", "1", "--timeout", "60", "--dir", File.join(@folder, "work")])
+    fit = FIT.new(options, ->(_) {})
+    part = Rakuda::Bench::Measured::Part.new(entry: Rakuda::Bench::Catalogue.find("qcd-io"), scale: "small", words: [])
+    fit.define_singleton_method(:fit) { |*| FIT::Sized.new(part, 1 << 20, 61.0) }
+    error = assert_raises(Rakuda::Bench::UsageError) { fit.call([part]) }
+    assert_match(/would take about 61 s: expected at most 60 s \(--timeout\)/, error.message)
     _, err, = bench("run", "qcd-io", "--seconds", "1", "--", "--local", "8x8x8x8")
     assert_match(/--seconds chooses --local: leave one of both out/, err)
     assert_match(/--seconds means nothing to the suite ci/, bench("suite", "ci", "--seconds", "1")[1])

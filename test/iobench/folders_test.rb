@@ -34,7 +34,7 @@ class BenchFoldersTest < Minitest::Test
   def at(name) = File.join(@folder, name)
 
   def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
+    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   def ran(*words, **more)

@@ -31,7 +31,7 @@ class BenchRunnerTest < Minitest::Test
     @suite ||= begin
       folder = Dir.mktmpdir
       Minitest.after_run { FileUtils.rm_rf(folder) }
-      output, status = Open3.capture2e("timeout", "-s", "KILL", "300", RAKUDACTL, "bench", "suite", "ci", chdir: folder)
+      output, status = Open3.capture2e("timeout", "-s", "KILL", "900", RAKUDACTL, "bench", "suite", "ci", chdir: folder)
       raise output unless status.success?
 
       Dir[File.join(folder, "bench-results/*.json")].to_h { |path| [path, JSON.parse(File.read(path))] }.freeze
@@ -47,7 +47,7 @@ class BenchRunnerTest < Minitest::Test
   end
 
   def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
+    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   def refused(*words, with: 2)
@@ -136,8 +136,8 @@ class BenchRunnerTest < Minitest::Test
       LD_PRELOAD="#{ROOT}/iobench/build/faults.so" IOBENCH_FAULT="#{fault}:hang:/bench-work/" exec "#{ROOT}/iobench/build/#{kernel}" "$@"
     SH
     File.chmod(0o755, File.join(programs, kernel))
-    Open3.capture3({ "IOBENCH" => programs }, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", "run", kernel,
-                   "--timeout", "10", "--", *words, chdir: File.join(@folder, kernel))
+    Open3.capture3({ "IOBENCH" => programs }, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", "run", kernel,
+                   "--timeout", "30", "--", *words, chdir: File.join(@folder, kernel))
   end
 
   def a_failure_is_shown_and_compared_with_nothing

@@ -17,16 +17,9 @@ class BenchStuckTest < Minitest::Test
   Bench = Rakuda::Bench
 
   def teardown
-    @children&.each { |pid| kill(pid) if Bench::Processes.started(pid) }
+    Bench::Processes.kill(@ones || [])
     FileUtils.rm_f([@folder, at("work")].map { |folder| Bench::Processes.note_path(folder) })
     super
-  end
-
-  # It may have been killed already, and end just now.
-  def kill(pid)
-    Process.kill(:KILL, pid)
-  rescue Errno::ESRCH
-    nil
   end
 
   # A program that leads a group, and what it has started in a group apart.
@@ -35,10 +28,10 @@ class BenchStuckTest < Minitest::Test
     pid = Process.spawn("sh", "-c", "setsid sleep 1000 & echo $! >apart; exec sleep 1000", chdir: @folder, pgroup: true)
     wait_for("both") { File.size?(at("apart")) }
     apart = Integer(File.read(at("apart")))
-    @children = [pid, apart]
     wait_for("its group") { Bench::Processes.stat(apart).last[Bench::Processes::GROUP].to_i == apart }
-    wait_for("sleep") { Bench::Processes.words(pid) == "sleep 1000" }
-    @children
+    wait_for("sleep") { [pid, apart].all? { |one| Bench::Processes.words(one) == "sleep 1000" } }
+    @ones = [pid, apart].map { |one| Bench::Processes::One.new(one, Bench::Processes.started(one), "") }
+    [pid, apart]
   end
 
   # @yieldparam workspace [Bench::Workspace] below @folder

@@ -304,7 +304,7 @@ class NearHostsTest < Minitest::Test
 
   # @yield [Run]
   def on_hosts(hosts)
-    near_hosts(shared: true, heartbeat: 60) do |run|
+    near_hosts(shared: true) do |run|
       run.write("hosts", hosts)
       yield run
     end

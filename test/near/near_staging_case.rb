@@ -11,7 +11,7 @@ class NearStagingCase < Minitest::Test
 
   def setup
     @base = Dir.mktmpdir("near")
-    @run = Run.new(@base, heartbeat: 60)
+    @run = Run.new(@base)
     @notes = File.join(@base, "notes")
     FileUtils.mkdir_p([@notes, @run.path("in")])
     write("hosts", "host1 2\nhost2 2\n")

@@ -23,7 +23,7 @@ module BenchFolder
 
   # @return [Array(String, String, Process::Status)] what it printed, what it said, how it ended
   def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "120", RAKUDACTL, "bench", *words, chdir: @folder)
+    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   # @return [String] why the words were refused, in one line

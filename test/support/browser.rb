@@ -121,8 +121,8 @@ class Browser
     @session = nil
     begin
       call("Browser.close")
-    rescue IOError, SystemCallError, RuntimeError
-      nil # it is gone already
+    rescue IOError, SystemCallError, RuntimeError, JSON::ParserError
+      nil # it is gone already, or goes in the middle of what it says
     end
     Process.wait(@pid)
     [@to, @from].each(&:close)

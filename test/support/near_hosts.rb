@@ -31,11 +31,11 @@ module NearHosts
     attr_reader :base
 
     # @param shared [Boolean] the hosts have the folder of the run, instead of folders of their own
-    # @param heartbeat [Integer, nil] seconds of silence after which a host is lost: with many a busy machine loses none
-    def initialize(base, shared: false, heartbeat: nil)
+    # @param heartbeat [Integer] seconds of silence after which a host is lost: with many a busy machine loses none
+    def initialize(base, shared: false, heartbeat: 60)
       @base = base
       @words = shared ? %w[-q] : %w[--filesystem local -q]
-      @words << "HEARTBEAT=#{heartbeat}" if heartbeat
+      @words << "HEARTBEAT=#{heartbeat}"
       @folder = File.join(base, "home")
       FileUtils.mkdir_p([@folder, File.join(base, "bin")])
       File.write(File.join(base, "bin/ssh"), SSH, perm: 0o755)

@@ -11,7 +11,7 @@ module RakefileRun
   # Only turns a hang into a failure.
   LIMIT = ENV.fetch("RAKUDA_TEST_LIMIT", "120")
   # For a run whose output is read while it goes on.
-  READ_LIVE = { "RAKEOPT" => "--output line" }.freeze
+  READ_LIVE = { "RAKEOPT" => "--output line --progress off" }.freeze
 
   # What a run has left.
   Result = Struct.new(:out, :err, :status, :folder) do

@@ -114,7 +114,7 @@ class Walk
       await_meanwhile
       end_beside
     ensure
-      @services.each { |thread,| Process.kill(:KILL, -thread.pid) }
+      @services.each { |thread,| kill(thread) }
       end_service
     end
     @test.assert_operator @commands, :>, 0, "#{@page} has no command"
@@ -300,6 +300,13 @@ class Walk
   def run_meanwhile(block, place)
     @test.assert_equal 1, block.size, "#{@page}:#{place}: one command, and nothing that it prints"
     @meanwhile << beside(block.first, place)
+  end
+
+  # It may have ended by itself, and been waited for.
+  def kill(thread)
+    Process.kill(:KILL, -thread.pid)
+  rescue Errno::ESRCH
+    nil
   end
 
   # @return [Array] who waits for it, what it prints, and where it stands

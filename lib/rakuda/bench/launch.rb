@@ -86,7 +86,8 @@ module Rakuda
           waiter.join(grace)
         end
         signal(:KILL, -pid) if waiter.alive?
-        left = Processes.remaining(started, rest)
+        # With what it has started since it was asked.
+        left = Processes.remaining(started | Processes.of(Guard.current&.folder, pid), rest)
         Processes.kill(left)
         left = Processes.remaining(left, killed)
         return if left.empty? && waiter.join(killed)

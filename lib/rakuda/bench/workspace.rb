@@ -176,8 +176,11 @@ module Rakuda
       def lock(file)
         return if file.flock(File::LOCK_EX | File::LOCK_NB)
 
-        pid = state_of(file)["pid"]
-        ends = pid && !File.exist?("/proc/#{pid}") ? "what a run that was killed has started is being ended" : "process #{pid}"
+        said = state_of(file)
+        pid = said["pid"]
+        # The number may be somebody else's by now.
+        gone = pid && Processes.started(pid) != said["started"]
+        ends = gone ? "what a run that was killed has started is being ended" : "process #{pid}"
         file.close
         raise UsageError, "#{path} is in use (#{ends}): wait until it is free, or name another folder with --dir"
       rescue *NO_LOCKS

@@ -29,7 +29,7 @@ use answers::Answers;
 use watch::Watch;
 
 /// Timeout for the pages of a run that has ended to ask for the report.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(20);
 /// Time between two looks for a run that has not begun.
 const BEGIN_TIME: Duration = Duration::from_millis(100);
 /// Timeout for pages to read the report.
@@ -134,15 +134,16 @@ impl Ui {
             _ = interrupt.recv() => {}
             _ = hangup.recv() => {}
             () = answers.watch().follow() => {
-                if self.beside.is_some() {
+                let is_beside = self.beside.is_some();
+                let last_pages = async {
                     tokio::time::sleep(GRACE).await;
                     let _ = tokio::time::timeout(REPORT_TIME, answers.be_read()).await;
-                } else {
-                    tokio::select! {
-                        _ = terminate.recv() => {}
-                        _ = interrupt.recv() => {}
-                        _ = hangup.recv() => {}
-                    }
+                };
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                    _ = hangup.recv() => {}
+                    () = last_pages, if is_beside => {}
                 }
             }
         }
