@@ -286,6 +286,11 @@ pub fn guard_lives(mark: &str) -> bool {
     mark_process(mark).is_some_and(|id| has_name(id, GUARD_NAME))
 }
 
+/// Whether this process's parent is a guard: one that has ended leaves its children to another process.
+pub fn is_guarded() -> bool {
+    has_name(parent(), GUARD_NAME)
+}
+
 fn has_name(id: i32, name: &str) -> bool {
     let told = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
     told.trim_end() == name

@@ -100,8 +100,11 @@ pub struct Runner {
 impl Runner {
     /// Gives the calling thread, and so all that it starts, the lowest priority.
     pub fn new() -> Self {
-        // What is refused leaves the priority as it is.
-        let _ = rustix::process::setpriority_process(None, NICE);
+        // In tests other threads would leave it no processor for seconds.
+        if !cfg!(test) {
+            // What is refused leaves the priority as it is.
+            let _ = rustix::process::setpriority_process(None, NICE);
+        }
         Self { environment: own_environment(), search_ns: clock::monotonic_ns() + SEARCH_NS }
     }
 

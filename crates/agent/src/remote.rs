@@ -40,6 +40,8 @@ const BYE_LIMIT: Duration = Duration::from_secs(1);
 const KILL_LIMIT: Duration = Duration::from_millis(100);
 /// Timeout for finding and killing all that is left, on a busy machine.
 const KILL_ALL_LIMIT: Duration = Duration::from_secs(1);
+/// The same where no guard is left to do it once more: longer than `trees` waits for what it has killed.
+const UNGUARDED_LIMIT: Duration = Duration::from_secs(12);
 /// Time before the connection is tried again; each further time twice as long.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 /// Maximum time between two tries.
@@ -348,7 +350,8 @@ impl Remote {
         // once more, unless it is gone.
         let own = self.own.clone();
         let killing = tokio::task::spawn_blocking(move || trees::kill_all_below(&own));
-        let _ = tokio::time::timeout(KILL_ALL_LIMIT, killing).await;
+        let limit = if processes::is_guarded() { KILL_ALL_LIMIT } else { UNGUARDED_LIMIT };
+        let _ = tokio::time::timeout(limit, killing).await;
         processes::kill_marked(&self.mark, &[processes::parent()]);
     }
 }

@@ -167,8 +167,11 @@ mod tests {
         let bytes = 16 * rustix::param::page_size() as u64;
         assert_eq!(of_unseen(&path), Some((bytes, bytes)));
         let file = std::fs::File::open(&path).unwrap();
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        let dropped = of_unseen(&path);
+        // Pages that the kernel is just moving stay.
+        let dropped = (0..100).find_map(|_| {
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            of_unseen(&path).filter(|(in_memory, _)| *in_memory == 0)
+        });
         std::fs::remove_file(&path).unwrap();
         assert_eq!(dropped, Some((0, bytes)));
     }

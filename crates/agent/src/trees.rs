@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::{clock, processes};
 
 /// Timeout for processes that do not end after SIGKILL because they wait for a device or a file server.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const PATIENCE_NS: u64 = if cfg!(test) { 60_000_000_000 } else { 10_000_000_000 };
 /// Timeout for a process that is just executing another program. That takes less than a ms of a processor, which one of
 /// the lowest priority may wait for.
-const EXECUTION_NS: u64 = 1_000_000_000;
+const EXECUTION_NS: u64 = if cfg!(test) { 60_000_000_000 } else { 1_000_000_000 };
 /// Fields of `/proc/PID/stat` between the parent and the number of threads.
 const THREADS_AFTER_PARENT: usize = 15;
 /// Fields between that and the virtual memory, behind which the resident set is.

@@ -235,10 +235,12 @@ async fn serve_own_link(
         Ok(connection) => {
             let silence = Duration::from_millis(connection.welcome.settings.silence_ms.into());
             link.set_state_source(Rc::clone(leader) as Rc<dyn StateSource>);
+            // What is said goes out in the place of the link's own beat, where both are due.
             let ending = tokio::select! {
-                ending = link.serve(connection, |_| ()) => ending,
-                never = report(leader, &link) => match never {},
+                biased;
                 never = beat(leader, &link, silence / BEATS_IN_SILENCE) => match never {},
+                never = report(leader, &link) => match never {},
+                ending = link.serve(connection, |_| ()) => ending,
             };
             match ending {
                 Ending::Bye(_) | Ending::SaidBye => "the hub has ended the link".into(),

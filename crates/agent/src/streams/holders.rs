@@ -191,8 +191,12 @@ mod tests {
         assert_eq!(look(&mut holders, now + 1, true), []);
         child.kill().unwrap();
         child.wait().unwrap();
-        now = holders.due().unwrap().0;
-        assert_eq!(look(&mut holders, now, true), [(7, Some(Vec::new()))]);
+        // A child of another test has this process's descriptors until it executes its program.
+        told = Vec::new();
+        while told != [(7, Some(Vec::new()))] {
+            now = holders.due().unwrap().0;
+            told = look(&mut holders, now, true);
+        }
         assert_eq!(look(&mut holders, now, false), [(7, None)]);
         assert_eq!(holders.due(), None);
     }
