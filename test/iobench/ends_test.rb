@@ -8,26 +8,16 @@ require "tmpdir"
 require "rakuda/bench/launch"
 require "rakuda/bench/processes"
 require "rakuda/bench/verification"
+require "support/bench_folder"
 require "support/waiting"
 
 # How runs of `rakudactl bench` end that do not end well: interrupted, killed, out of space, with words that mean nothing. What
 # was measured is there, nothing else is left, and the reason is said in one line.
 class BenchEndsTest < Minitest::Test
+  include BenchFolder
   include Waiting
 
-  ROOT = File.expand_path("../..", __dir__)
-  RAKUDACTL = File.join(ROOT, "bin/rakudactl")
   KERNEL = %w[run argot-io -- --mesh 8x8x8 --reps 1000 --compute 0.1].freeze
-
-  def setup = @folder = File.realpath(Dir.mktmpdir)
-
-  def teardown = FileUtils.rm_rf(@folder)
-
-  def at(name) = File.join(@folder, name)
-
-  def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
-  end
 
   def refused(*words, with: 2)
     out, err, status = bench(*words)

@@ -63,7 +63,8 @@ class BenchFitTest < Minitest::Test
     fit.define_singleton_method(:fit) { |*| FIT::Sized.new(part, 1 << 20, 61.0) }
     error = assert_raises(Rakuda::Bench::UsageError) { fit.call([part]) }
     assert_match(/would take about 61 s: expected at most 60 s \(--timeout\)/, error.message)
-    _, err, = bench("run", "qcd-io", "--seconds", "1", "--", "--local", "8x8x8x8")
+    _, err, status = bench("run", "qcd-io", "--seconds", "1", "--", "--local", "8x8x8x8")
+    assert_equal 2, status.exitstatus, err
     assert_match(/--seconds chooses --local: leave one of both out/, err)
     assert_match(/--seconds means nothing to the suite ci/, bench("suite", "ci", "--seconds", "1")[1])
     assert_match(/--seconds tries sizes out: not with --dry-run/, bench("run", "qcd-io", "--seconds", "1", "--dry-run")[1])

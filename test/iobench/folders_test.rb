@@ -10,13 +10,14 @@ require "rakuda/bench/measured"
 require "rakuda/bench/options"
 require "rakuda/bench/results"
 require "rakuda/bench/workspace"
+require "support/bench_folder"
 require "support/waiting"
 
 # Folders that `rakudactl bench` writes into: what was there stays, results of other conditions stay, one command at a time.
 class BenchFoldersTest < Minitest::Test
+  include BenchFolder
   include Waiting
 
-  RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)
   # A task that computes for the time that --scale-time 1 gives it.
   def self.workflow(seconds, bytes = 5)
     task = { "id" => "a", "name" => "a", "parents" => [], "inputFiles" => ["in"], "outputFiles" => ["a"] }
@@ -25,16 +26,6 @@ class BenchFoldersTest < Minitest::Test
                            "files" => [{ "id" => "in", "sizeInBytes" => 7 }, { "id" => "a", "sizeInBytes" => bytes }] },
       "execution" => { "tasks" => [{ "id" => "a", "runtimeInSeconds" => seconds }] }
     } }
-  end
-
-  def setup = @folder = Dir.mktmpdir
-
-  def teardown = FileUtils.rm_rf(@folder)
-
-  def at(name) = File.join(@folder, name)
-
-  def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   def ran(*words, **more)

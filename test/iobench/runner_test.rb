@@ -14,17 +14,16 @@ require "rakuda/bench/measured"
 require "rakuda/bench/options"
 require "rakuda/bench/report"
 require "rakuda/bench/verification"
+require "support/bench_folder"
 require "support/bench_tables"
 require "support/exported_runs"
 require "support/waiting"
 
 # `rakudactl bench`: the suite that CI runs, results that were changed, workflows for other engines, bad input.
 class BenchRunnerTest < Minitest::Test
+  include BenchFolder
   include BenchTables
   include Waiting
-
-  ROOT = File.expand_path("../..", __dir__)
-  RAKUDACTL = File.join(ROOT, "bin/rakudactl")
 
   # The results of `suite ci`, by file.
   def self.suite
@@ -36,18 +35,6 @@ class BenchRunnerTest < Minitest::Test
 
       Dir[File.join(folder, "bench-results/*.json")].to_h { |path| [path, JSON.parse(File.read(path))] }.freeze
     end
-  end
-
-  def setup
-    @folder = Dir.mktmpdir
-  end
-
-  def teardown
-    FileUtils.rm_rf(@folder)
-  end
-
-  def bench(*words, environment: {})
-    Open3.capture3(environment, "timeout", "-s", "KILL", "900", RAKUDACTL, "bench", *words, chdir: @folder)
   end
 
   def refused(*words, with: 2)

@@ -179,13 +179,16 @@ pub(crate) fn outcome(attempt: &Attempt) -> Option<Outcome> {
     attempt.ended.as_ref().map(|ended| ended.outcome)
 }
 
+/// Why what has not ended yet is not called good.
+pub(crate) const GOES_ON: &str = "goes on: the run has not ended yet";
+
 /// When its last attempt that counts has not ended well, a few words why.
 pub(crate) fn failure(run: &Run, attempt: &Attempt) -> Option<String> {
     let said = |ended: &rakuda_proto::journal::AttemptEnded, otherwise: &str| {
         ended.message.as_ref().map_or_else(|| otherwise.to_owned(), rakuda_proto::Text::to_display)
     };
     match &attempt.ended {
-        None if run.alive => Some("goes on: the run has not ended yet".into()),
+        None if run.alive => Some(GOES_ON.into()),
         None => Some("cut off: the journal does not have its end".into()),
         Some(ended) => match ended.outcome {
             Outcome::Done | Outcome::GivenBack => None,

@@ -129,23 +129,19 @@ impl Ui {
             Rc::clone(&asked).respond(request)
         }));
         let [terminate, interrupt, hangup] = &mut signals[..] else { return Ok(()) };
+        let until_read = async {
+            answers.watch().follow().await;
+            if self.beside.is_none() {
+                return std::future::pending().await;
+            }
+            tokio::time::sleep(GRACE).await;
+            let _ = tokio::time::timeout(REPORT_TIME, answers.be_read()).await;
+        };
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
             _ = hangup.recv() => {}
-            () = answers.watch().follow() => {
-                let is_beside = self.beside.is_some();
-                let last_pages = async {
-                    tokio::time::sleep(GRACE).await;
-                    let _ = tokio::time::timeout(REPORT_TIME, answers.be_read()).await;
-                };
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
-                    _ = hangup.recv() => {}
-                    () = last_pages, if is_beside => {}
-                }
-            }
+            () = until_read => {}
         }
         Ok(())
     }

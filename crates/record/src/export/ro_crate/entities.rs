@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{JOURNAL, METADATA, Parts, Sources};
 use crate::export::names::{base_name, iso_duration, iso_time, shell_word, uri_path};
-use crate::export::workflow::{Workflow, attempts, failure, outcome};
+use crate::export::workflow::{GOES_ON, Workflow, attempts, failure, outcome};
 use crate::report::text::ends_words;
 use crate::run::held::total_ns;
 use crate::summary::streams::{StreamSide, StreamSummary, streams};
@@ -302,7 +302,7 @@ impl<'a> Crate<'a> {
     fn run_failure(&self) -> Option<String> {
         let Some(ended) = &self.run.ended else {
             if self.run.alive {
-                return Some("goes on: the run has not ended yet".into());
+                return Some(GOES_ON.into());
             }
             return Some("cut off: the journal does not have the run's end".into());
         };
