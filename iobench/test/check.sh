@@ -482,6 +482,24 @@ task() {
     status=$?
 }
 
+# An aligner of two lines: the one that finds no file `stood` stands still.
+diamond_stands_still() {
+    mkdir "$work/bin"
+    printf '#!/bin/sh\n[ -e stood ] && exec echo "r000000000\tp000000001\t9.5"\ntouch stood\nexec sleep 300\n' >"$work/bin/diamond"
+    chmod +x "$work/bin/diamond"
+    PATH=$work/bin:$PATH HOMOLOGY_STILL_S=5 task homology-task search 12000 reads p.dmnd 1 again
+    ends_with 0
+    says "used no processor for 5 s on reads: stopped, begun again"
+    printf 'r000000000\tp000000001\t9.5\n' | cmp -s - "$work/again.0" || wrong "an aligner that is begun again loses its hits"
+    printf '#!/bin/sh\nexec sleep 300\n' >"$work/bin/diamond"
+    PATH=$work/bin:$PATH HOMOLOGY_STILL_S=1 task homology-task align reads p.dmnd 12000 never
+    ends_with 1
+    says "diamond stands still on never"
+    gone never
+    HOMOLOGY_STILL_S=0 task homology-task align reads p.dmnd 12000 never
+    ends_with 2
+}
+
 check_tasks() {
     task io-task --write a:3000001 --write empty:0 && ends_with 0
     task io-task --read a:3000001 --read empty:0 --compute-ms 1 --write b:8
@@ -565,6 +583,7 @@ check_tasks() {
     else
         echo "  left out: a search with diamond, which is not here"
     fi
+    diamond_stands_still
 
     task mapreduce-task rows rows0 0 1000 && ends_with 0
     task mapreduce-task rows rows1 1000 1000 && ends_with 0
