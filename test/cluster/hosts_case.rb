@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require "support/engines"
 require "support/waiting"
 
 # What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks
@@ -90,7 +91,7 @@ class ClusterHostsCase < Minitest::Test
 
   def rakuda(rakefile, *words, environment: {})
     write("Rakefile", rakefile)
-    @testbed.run("head", RAKUDA, "-F", "hosts", *words, chdir: @folder, environment: environment)
+    @testbed.run("head", RAKUDA, "-F", "hosts", *words, chdir: @folder, environment: Engines::STILL.merge(environment))
   end
 
   # What rakudactl prints on head.

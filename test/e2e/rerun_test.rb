@@ -8,6 +8,7 @@ require "json"
 require "minitest/autorun"
 require "open3"
 require "tmpdir"
+require_relative "../support/engines"
 
 # Runs, changes something that no modification time tells, and runs again.
 class RerunTest < Minitest::Test
@@ -232,7 +233,7 @@ class RerunTest < Minitest::Test
   end
 
   def run_rakuda(*words, environment: {})
-    out, err, status = Open3.capture3(environment, File.join(BIN, "rakuda"), *words, chdir: @directory)
+    out, err, status = Open3.capture3(Engines::STILL.merge(environment), File.join(BIN, "rakuda"), *words, chdir: @directory)
     assert_equal 0, status.exitstatus, err
     [out, err]
   end

@@ -2,6 +2,7 @@
 
 require "json"
 require "minitest/autorun"
+require_relative "../support/engines"
 require_relative "../support/waiting"
 
 # Runs in Gfarm: where files are found, tasks that stay with their data, what is in memory, and what happens without
@@ -114,6 +115,7 @@ class GfarmTest < Minitest::Test
     hosts = "/tmp/one_core"
     lines = (1..HOSTS).map { |number| "host#{number} 1\n" }.join
     @testbed.run!("head", "sh", "-c", "cat > #{hosts}", stdin: lines)
+    environment = Engines::STILL.merge(environment)
     @testbed.run("head", "#{ROOT}/bin/rakuda", "-F", hosts, *arguments, chdir: @folder, environment: environment)
   end
 
