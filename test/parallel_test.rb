@@ -385,7 +385,7 @@ module ParallelTests
       task(:c) { puts "ready"; loop { sleep 0.001 } }
     RAKEFILE
     { "INT" => 130, "TERM" => 143 }.each do |signal, wanted|
-      start_rakuda(rakefile, "-j3", "--grace", "0.2") do |pid, _folder, out|
+      start_rakuda(rakefile, "-j3", "--grace", "20") do |pid, _folder, out|
         seen = []
         seen << (out.gets || flunk("ended early: #{seen.join}")) until seen.grep(/ready/).size == 3
         Process.kill(signal, pid)

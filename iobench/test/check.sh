@@ -482,22 +482,40 @@ task() {
     status=$?
 }
 
-# An aligner of two lines: the one that finds no file `stood` stands still.
-diamond_stands_still() {
-    mkdir "$work/bin"
-    printf '#!/bin/sh\n[ -e stood ] && exec echo "r000000000\tp000000001\t9.5"\ntouch stood\nexec sleep 300\n' >"$work/bin/diamond"
+# A fake aligner, whose lines are the words, and a task with it in PATH. Assignments before a function reach its children in
+# dash and bash.
+with_aligner() {
+    limit=$1
+    lines=$2
+    shift 2
+    mkdir -p "$work/bin"
+    printf '#!/bin/sh\n%b\n' "$lines" >"$work/bin/diamond"
     chmod +x "$work/bin/diamond"
-    PATH=$work/bin:$PATH HOMOLOGY_STILL_S=5 task homology-task search 12000 reads p.dmnd 1 again
+    PATH=$work/bin:$PATH HOMOLOGY_STILL_S=$limit task homology-task "$@"
+}
+
+# Here alone time is waited for: it is what the task goes by.
+check_stuck_aligner() {
+    hit='r000000000\tp000000001\t9.5'
+    with_aligner 2 "[ -e stood ] && exec echo '$hit'\ntouch stood\necho 'r000000001\tp000000001\t1'\nexec sleep 300" \
+        search 12000 reads p.dmnd 1 again
     ends_with 0
-    says "used no processor for 5 s on reads: stopped, begun again"
-    printf 'r000000000\tp000000001\t9.5\n' | cmp -s - "$work/again.0" || wrong "an aligner that is begun again loses its hits"
-    printf '#!/bin/sh\nexec sleep 300\n' >"$work/bin/diamond"
-    PATH=$work/bin:$PATH HOMOLOGY_STILL_S=1 task homology-task align reads p.dmnd 12000 never
+    says "diamond used no processor time for 2 s on reads: started again"
+    printf '%b\n' "$hit" | cmp -s - "$work/again.0" || wrong "hits of an aligner that was started again are not those of its last run"
+    with_aligner 2 "trap 'echo \"$hit\"; exit' TERM\n(sleep 5; kill \$\$) &\nwhile :; do :; done" \
+        search 12000 reads p.dmnd 1 busy
+    ends_with 0
+    grep -q "started again" "$work/out" && wrong "an aligner that works was started again"
+    there busy.0
+    with_aligner 1 ": >never\nexec >&-\nexec sleep 300" align reads p.dmnd 12000 never
     ends_with 1
-    says "diamond stands still on never"
+    says "diamond failed on never: it used no processor time for 1 s, 3 times"
     gone never
-    HOMOLOGY_STILL_S=0 task homology-task align reads p.dmnd 12000 never
+    : >"$work/made"
+    with_aligner 0 "exit 0" align reads p.dmnd 12000 made
     ends_with 2
+    says "HOMOLOGY_STILL_S: expected at least 1"
+    there made
 }
 
 check_tasks() {
@@ -583,7 +601,6 @@ check_tasks() {
     else
         echo "  left out: a search with diamond, which is not here"
     fi
-    diamond_stands_still
 
     task mapreduce-task rows rows0 0 1000 && ends_with 0
     task mapreduce-task rows rows1 1000 1000 && ends_with 0
@@ -691,6 +708,6 @@ fi
 # What is longest begins first. They mostly wait for one another's processes, so more of them go at once than there are cores.
 rm -rf "$results"
 mkdir -p "$results"
-if [ $# -eq 0 ]; then set -- hang interrupted corruption quota space full les_io qcd_io cache bad_input argot_io dry_run tasks unit; fi
+if [ $# -eq 0 ]; then set -- hang interrupted corruption quota space full les_io qcd_io cache bad_input argot_io dry_run tasks stuck_aligner unit; fi
 printf '%s\n' "$@" | xargs -P 4 -n 1 test/check.sh --one || { echo "some checks failed"; exit 1; }
 echo "all well"

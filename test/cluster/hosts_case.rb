@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "json"
-require "support/engines"
 require "support/waiting"
 
 # What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks
@@ -61,7 +60,7 @@ class ClusterHostsCase < Minitest::Test
     FileUtils.mkdir_p(@folder)
     write("hosts", "host1 2\nhost2 2\n")
     # A busy machine loses no node: a test that waits for silence to be noticed says after what time.
-    write("rakuda.yaml", "HEARTBEAT: 60\n")
+    write("rakuda.yaml", "HEARTBEAT: 60\nPROGRESS: off\n")
   end
 
   # What a test that failed has left is nobody else's.
@@ -91,7 +90,7 @@ class ClusterHostsCase < Minitest::Test
 
   def rakuda(rakefile, *words, environment: {})
     write("Rakefile", rakefile)
-    @testbed.run("head", RAKUDA, "-F", "hosts", *words, chdir: @folder, environment: Engines::STILL.merge(environment))
+    @testbed.run("head", RAKUDA, "-F", "hosts", *words, chdir: @folder, environment: environment)
   end
 
   # What rakudactl prints on head.

@@ -285,7 +285,7 @@ class BadInputTest < Minitest::Test
   # @param limit [Integer] in seconds; what takes longer hangs
   def run_in(directory, *arguments, limit: 600)
     words = ["timeout", "-s", "KILL", limit.to_s, RAKUDA, *arguments]
-    @out, @err, @status = Open3.capture3({ "HOME" => @directory, **Engines::STILL }, *words, chdir: directory)
+    @out, @err, @status = Open3.capture3({ "HOME" => @directory, **Engines::WITHOUT_PROGRESS }, *words, chdir: directory)
   end
 
   def assert_failed(message)

@@ -5,6 +5,7 @@
 require "fileutils"
 require "minitest/autorun"
 require "open3"
+require_relative "../support/engines"
 require_relative "../support/run_processes"
 require_relative "../support/scratch_folder"
 require_relative "../support/terminal"
@@ -209,6 +210,21 @@ class LiveDisplayTest < Minitest::Test
     end
     refute shown?(terminal), terminal.lines.join("\n")
     assert_match(/\Arakuda aborted!/, terminal.lines.first)
+  end
+
+  def test_where_there_is_no_terminal_a_line_is_printed_after_a_while
+    File.write(File.join(@folder, "Rakefile"), %(task(:default) { #{GATE} }))
+    IO.pipe do |reader, writer|
+      pid = Process.spawn("timeout", "-s", "KILL", "120", RAKUDA, "-j2", chdir: @folder, out: File::NULL, err: writer)
+      writer.close
+      line = reader.gets
+      open_gate
+      Process.wait(pid)
+      assert_equal "rakuda: 0/1 done, 1 running, 0 failed\n", line
+      assert_equal 0, Process.last_status.exitstatus, reader.read
+    end
+    settings = Open3.capture2(Engines::REAL, RAKUDA, "-j2", "--show-conf", chdir: @folder).first
+    assert_match(%r{^PROGRESS +off +\(.*/test/support/settings/rakuda/rakuda.yaml\)$}, settings, "other tests do not get it")
   end
 
   def test_no_display_where_it_would_disturb

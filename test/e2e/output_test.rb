@@ -119,9 +119,9 @@ class OutputTest < Minitest::Test
   def run_rakuda(rakefile, *arguments, **options)
     File.write(File.join(@directory, "Rakefile"), rakefile)
     if options.empty?
-      @out, @err, @status = Open3.capture3(Engines::STILL, RAKUDA, *arguments, chdir: @directory)
+      @out, @err, @status = Open3.capture3(Engines::WITHOUT_PROGRESS, RAKUDA, *arguments, chdir: @directory)
     else
-      @out, @status = Open3.capture2e(Engines::STILL, RAKUDA, *arguments, chdir: @directory)
+      @out, @status = Open3.capture2e(Engines::WITHOUT_PROGRESS, RAKUDA, *arguments, chdir: @directory)
     end
     assert_predicate @status, :success?, "#{@out}#{@err}"
   end

@@ -211,7 +211,7 @@ class StopTest < Minitest::Test
 
   def stop_on_terminal(folder, kind, bytes)
     File.write(log(folder), "")
-    output, input, pid = PTY.spawn(Engines::REAL, RAKUDA, "-j", "2", chdir: folder)
+    output, input, pid = PTY.spawn(Engines::REAL.merge("XDG_CONFIG_HOME" => nil), RAKUDA, "-j", "2", chdir: folder)
     wait_until(folder) { File.size?(File.join(folder, "out")).to_i >= bytes }
     if kind == :ctrl_c
       input.write("\x03")

@@ -3,10 +3,10 @@
 # The engines that tests of whole runs are made for: the real hub where it is built, else the fake one; both with ON_FAKE=all.
 module Engines
   ROOT = File.expand_path("../..", __dir__)
-  # A run of more than 10 s would print lines of its own between what a test compares.
-  STILL = { "PROGRESS" => "off" }.freeze
-  COMMON = { "FAILED_TARGET" => "leave", "RUBYOPT" => nil, "RAKEOPT" => nil, "LANG" => "C.UTF-8", **STILL }.freeze
-  # The real one, with the settings that users have else.
+  # After 10 s a run prints lines of progress, which tests that compare all output do not expect.
+  WITHOUT_PROGRESS = { "XDG_CONFIG_HOME" => File.join(ROOT, "test/support/settings") }.freeze
+  COMMON = { "FAILED_TARGET" => "leave", "RUBYOPT" => nil, "RAKEOPT" => nil, "LANG" => "C.UTF-8", **WITHOUT_PROGRESS }.freeze
+  # The real one, otherwise with users' settings.
   REAL = COMMON.merge("FAILED_TARGET" => nil, "RAKUDA_ENGINE" => File.join(ROOT, "target", "release", "rakudad")).freeze
 
   class << self

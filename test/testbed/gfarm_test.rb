@@ -115,7 +115,7 @@ class GfarmTest < Minitest::Test
     hosts = "/tmp/one_core"
     lines = (1..HOSTS).map { |number| "host#{number} 1\n" }.join
     @testbed.run!("head", "sh", "-c", "cat > #{hosts}", stdin: lines)
-    environment = Engines::STILL.merge(environment)
+    environment = Engines::WITHOUT_PROGRESS.merge(environment)
     @testbed.run("head", "#{ROOT}/bin/rakuda", "-F", hosts, *arguments, chdir: @folder, environment: environment)
   end
 

@@ -208,14 +208,17 @@ impl Hub {
         }
     }
 
-    /// The wall clock of a node elsewhere was set while it had workers of rounds.
+    /// The wall clock of a node elsewhere was set while it had workers of rounds. The agent says so before it says that
+    /// a worker is over. A round whose workers are over may still wait for clocks: nothing was set during it.
     pub(crate) fn on_clock_set(&mut self, node: NodeId, by_ns: i64) {
         if node == LOCAL_NODE {
             // That is noticed here without rounds, too.
             return;
         }
         let SyncRounds { core, rounds, .. } = &mut self.sync;
-        for (_, round) in rounds.iter_mut().filter(|(id, _)| core.has_workers_on(**id, node)) {
+        for (_, round) in
+            rounds.iter_mut().filter(|(id, _)| core.has_running_workers_on(**id, node))
+        {
             let set_ns = round.set_clocks_ns.entry(node).or_default();
             *set_ns = set_ns.saturating_add(by_ns);
         }

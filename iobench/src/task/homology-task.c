@@ -21,25 +21,21 @@
  *        homology-task gather OUT REDUCER REDUCERS      merge, of the hits on stdin that are this reducer's
  *        homology-task recall READS SUBJECTS PERCENT LEAST OUT...     whether so many % found their subject
  *
- * diamond is stopped and begun again, twice at the most, once it has used no processor for HOMOLOGY_STILL_S
- * seconds (60).
+ * A diamond that uses no processor time for HOMOLOGY_STILL_S seconds (default 120) is killed and started
+ * again, at most twice.
  *
  * With the PREFIX - hits go to stdout, those of all reducers together. `map` reads both chunks to their ends
  * and checks every byte. Exit status: 0; 1 when something is not what it must be, named with file and line; 2
  * for a wrong command line. */
+#include "aligner.h"
 #include "task.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A record: '>', a letter, 9 digits, newline, letters, newline. */
@@ -52,8 +48,6 @@ enum {
     BEST = 10,
     ROW_MAX = 160
 };
-/* An aligner that uses no processor for so long stands still; it is begun so often. */
-enum { STILL_S = 60, STARTS = 3 };
 static const uint64_t COUNT_MAX = 999999999;
 
 struct kind {
@@ -418,132 +412,18 @@ static void write_homologs(char **words) {
     free(data);
 }
 
-/* What diamond has printed. */
-struct text {
-    char *data;
-    size_t bytes, room;
-};
-
-/* Starts diamond; what it prints can be read from `*from`. */
-static pid_t start_diamond(char *const *words, int *from) {
-    int ends[2];
-    pid_t child;
-    posix_spawn_file_actions_t actions;
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        task_fail("cannot make a pipe: %s", strerror(errno));
-    }
-    if (posix_spawn_file_actions_init(&actions) != 0 ||
-        posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) != 0) {
-        task_fail("no memory to start diamond");
-    }
-    int error = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
-    if (error != 0) {
-        task_fail("cannot start diamond: %s (Debian: diamond-aligner)", strerror(error));
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    *from = ends[0];
-    return child;
-}
-
-/* Whether the child has used its processors since `*before`, ns; that they are not known counts as a no. */
-static bool has_worked(pid_t child, int64_t *before) {
-    clockid_t clock;
-    struct timespec used;
-    if (clock_getcpuclockid(child, &clock) != 0 || clock_gettime(clock, &used) != 0) {
-        return false;
-    }
-    int64_t now = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
-    bool worked = now != *before;
-    *before = now;
-    return worked;
-}
-
-/* Reads what the child prints until it has closed its end. Returns false when it stands still for so long. */
-static bool read_diamond(pid_t child, int from, uint64_t still_s, struct text *text) {
-    int64_t used = 0;
-    for (uint64_t still = 0; still < still_s;) {
-        struct pollfd end = {.fd = from, .events = POLLIN};
-        int ready = poll(&end, 1, 1000);
-        if (ready == 0) {
-            still = has_worked(child, &used) ? 0 : still + 1;
-        }
-        if (ready <= 0) {
-            continue;
-        }
-        if (text->room - text->bytes < TASK_BLOCK) {
-            text->room = text->room * 2 + 2 * TASK_BLOCK;
-            text->data = realloc(text->data, text->room);
-            if (text->data == NULL) {
-                task_fail("no memory for what diamond prints, %zu bytes", text->room);
-            }
-        }
-        ssize_t got = read(from, text->data + text->bytes, TASK_BLOCK);
-        if (got < 0 && errno != EINTR) {
-            task_fail("cannot read what diamond prints: %s", strerror(errno));
-        }
-        if (got == 0) {
-            return true;
-        }
-        still = 0;
-        text->bytes += got > 0 ? (size_t)got : 0;
-    }
-    return false;
-}
-
-/* `on`: what it worked on. */
-static void wait_for_diamond(pid_t child, bool must_succeed, const char *on) {
-    int status;
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) {
-            task_fail("cannot wait for diamond: %s", strerror(errno));
-        }
-    }
-    if (must_succeed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
-        task_fail("diamond failed on %s", on);
-    }
-}
-
-/* Runs diamond, and returns what it printed. At times its threads wait for one another for ever (issues 849
- * and 930 of its own, seen with 2.1.3): one that stands still is stopped and begun again, which the task's
- * time has in it, and stderr says. */
-static struct text run_diamond(char *const *words, const char *on) {
-    const char *limit = getenv("HOMOLOGY_STILL_S");
-    uint64_t still_s = limit == NULL ? STILL_S : task_number(limit, "HOMOLOGY_STILL_S", 1000000);
-    if (still_s == 0) {
-        task_usage("HOMOLOGY_STILL_S: expected at least 1");
-    }
-    struct text text = {NULL, 0, 0};
-    for (int start = 1; start <= STARTS; start++) {
-        int from;
-        pid_t child = start_diamond(words, &from);
-        bool ended = read_diamond(child, from, still_s, &text);
-        if (!ended) {
-            kill(child, SIGKILL);
-        }
-        close(from);
-        wait_for_diamond(child, ended, on);
-        if (ended) {
-            return text;
-        }
-        fprintf(stderr, "homology-task: diamond used no processor for %" PRIu64 " s on %s: stopped, %s\n",
-                still_s, on, start < STARTS ? "begun again" : "given up");
-        text.bytes = 0;
-    }
-    task_fail("diamond stands still on %s", on);
-}
-
-/* Runs diamond, which writes a file; a failure leaves none. */
-static void write_by_diamond(char *const *words, const char *out) {
+/* Runs an aligner that writes a file; a failure leaves none. What it prints is dropped. */
+static void write_by_aligner(char *const *words, const char *out) {
+    uint64_t limit_s = aligner_limit();
     task_writes(out);
-    free(run_diamond(words, out).data);
+    free(aligner_run(words, out, limit_s).data);
     task_writes(NULL);
 }
 
 static void format_database(char **words) {
     char *const command[] = {"diamond", "makedb", "--quiet", "-p",     "1",
                              "--in",    words[0], "-d",      words[1], NULL};
-    write_by_diamond(command, words[1]);
+    write_by_aligner(command, words[1]);
 }
 
 /* E-values are those of the whole database, whatever the chunk. */
@@ -552,7 +432,7 @@ static void align(char **words) {
     char *const command[] = {"diamond", "blastx", "--quiet", "-p", "1",        "-q",     words[0],
                              "-d",      words[1], "-k",      "10", "--dbsize", words[2], "-e",
                              "0.001",   "-f",     "6",       "-o", words[3],   NULL};
-    write_by_diamond(command, words[3]);
+    write_by_aligner(command, words[3]);
 }
 
 /* A line of a table, with what it is sorted by. */
@@ -639,7 +519,7 @@ static void search(char **words) {
     bool together = strcmp(words[4], "-") == 0;
     struct line *lines = NULL;
     size_t count = 0, room = 0;
-    struct text text = run_diamond(command, words[1]);
+    struct aligner_text text = aligner_run(command, words[1], aligner_limit());
     if (text.bytes > 0) {
         FILE *hits = fmemopen(text.data, text.bytes, "r");
         if (hits == NULL) {

@@ -96,6 +96,7 @@ fn starts_on_two_nodes_are_compared_to_within_the_sum_of_their_bounds() {
     let hosts = [NEAR, FAR, NEAR];
     let (mut rounds, _, t0, nodes) = committed(&hosts);
     let mut out = Vec::new();
+    assert!(rounds.has_running_workers_on(0, NodeId(2)));
     for (worker, (_, there_ns)) in (0..).zip(&nodes) {
         let woke_ns = there_ns - 2_000_000;
         let passed = Passed { woke_ns, start_ns: there_ns + 2_000, ..Passed::default() };
@@ -103,6 +104,7 @@ fn starts_on_two_nodes_are_compared_to_within_the_sum_of_their_bounds() {
         rounds.over(Time(t0.unsigned_abs() + 9_000_000), 0, worker, 5_000_000, &mut out);
     }
     assert!(rounds.is_closing(), "clocks are asked once more");
+    assert!(!rounds.has_running_workers_on(0, NodeId(2)), "it waits for clocks alone");
     answer(&mut rounds, t0 + 9_000_000, &hosts, &mut out);
     let [RoundEffect::Ended { result, .. }] = out.as_slice() else { panic!("{out:?}") };
     assert!((2_550_000..2_650_000).contains(&result.clock_bound_ns), "{result:?}");

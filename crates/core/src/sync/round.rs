@@ -233,6 +233,10 @@ impl Round {
         self.workers.iter().any(|it| it.node == Some(node))
     }
 
+    pub fn has_running_workers_on(&self, node: NodeId) -> bool {
+        self.workers.iter().any(|it| it.node == Some(node) && !it.is_over())
+    }
+
     pub fn t0(&self) -> Option<Time> {
         match self.phase {
             Phase::Committed(_, t0) => Some(t0),

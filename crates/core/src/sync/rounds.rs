@@ -278,9 +278,9 @@ impl Rounds {
         self.open.get(&id)?.workers.get(worker as usize)?.node
     }
 
-    /// Whether a command of the round was handed to that node.
-    pub fn has_workers_on(&self, id: u32, node: NodeId) -> bool {
-        self.open.get(&id).is_some_and(|round| round.has_workers_on(node))
+    /// Whether a command of the round was handed to that node and is not over.
+    pub fn has_running_workers_on(&self, id: u32, node: NodeId) -> bool {
+        self.open.get(&id).is_some_and(|round| round.has_running_workers_on(node))
     }
 
     /// Whether a round has not ended.
