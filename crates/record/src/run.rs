@@ -12,10 +12,10 @@ use std::io::BufRead;
 use rakuda_proto::Text;
 use rakuda_proto::journal::{
     AttemptEnded, AttemptStarted, CommandEnded, CommandEnvironment, CommandStarted, FileStaged,
-    GangStarted, InputLost, JournalEvent, NodeChosen, NodeJoined, NodeLost, Outcome, RoundEnded,
-    RoundValues, RuleDefined, RunEnded, RunOutcome, RunStarted, StopRequested, StreamsEnded,
-    StreamsOpened, StreamsRerouted, StreamsStalled, TaskBlamed, TaskDefined, TaskReopened,
-    TaskSettled,
+    GangStarted, InputLost, JournalEvent, NodeChosen, NodeGone, NodeJoined, NodeLost, Outcome,
+    RoundEnded, RoundValues, RuleDefined, RunEnded, RunOutcome, RunStarted, StopRequested,
+    StreamsEnded, StreamsOpened, StreamsRerouted, StreamsStalled, TaskBlamed, TaskDefined,
+    TaskReopened, TaskSettled,
 };
 
 use crate::bounds::{CORES_OF_RUN_MAX, NODES_MAX, TASKS_MAX};
@@ -30,6 +30,8 @@ pub struct Node {
     pub joined: NodeJoined,
     /// When it was lost, ns since 1970. `None`: it takes part, perhaps again.
     pub lost_ns: Option<i64>,
+    /// When it was released, ns since 1970, as it had run nothing for long.
+    pub released_ns: Option<i64>,
     /// How long it was gone before it took part again.
     pub absent_ns: i64,
 }
@@ -40,7 +42,7 @@ impl Node {
         let node = u32::try_from(number).unwrap_or(u32::MAX);
         let name = Text::default();
         let joined = NodeJoined { time_ns, node, name, cores: 0, memory_bytes: 0, group: None };
-        Self { joined, lost_ns: Some(time_ns), absent_ns: 0 }
+        Self { joined, lost_ns: Some(time_ns), released_ns: None, absent_ns: 0 }
     }
 
     fn joins(&mut self, joined: NodeJoined) {
@@ -231,7 +233,7 @@ impl Run {
             }
             JournalEvent::NodeJoined(joined) => self.add_node(joined),
             JournalEvent::NodeLost(lost) => self.lose_node(&lost),
-            JournalEvent::NodeGone(gone) => self.see(gone.time_ns),
+            JournalEvent::NodeGone(gone) => self.release_node(&gone),
             JournalEvent::InvocationStarted(event) => {
                 self.see(event.time_ns);
                 self.invocations.push(Invocation {
@@ -436,6 +438,13 @@ impl Run {
         self.see(lost.time_ns);
         if let Some(node) = self.nodes.get_mut(lost.node as usize) {
             node.lost_ns = Some(lost.time_ns);
+        }
+    }
+
+    fn release_node(&mut self, gone: &NodeGone) {
+        self.see(gone.time_ns);
+        if let Some(node) = self.nodes.get_mut(gone.node as usize) {
+            node.released_ns = Some(gone.time_ns);
         }
     }
 

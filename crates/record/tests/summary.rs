@@ -429,6 +429,26 @@ fn several_nodes_have_a_local_share() {
 }
 
 #[test]
+fn a_released_node_offers_its_cores_until_then() {
+    let mut journal = Journal::begin(2);
+    journal.node(1, "second", 4);
+    journal.task(0, "a", r#""action":true"#);
+    journal.event("attempt_started", 0.0, r#""task":0,"attempt":1,"node":1,"cores":4"#);
+    journal.event("attempt_ended", 1.0, r#""task":0,"outcome":"done","held_ns":[0,1000000000]"#);
+    journal.task(1, "b", r#""action":true"#);
+    journal.event("attempt_started", 0.0, r#""task":1,"attempt":1,"node":0,"cores":1"#);
+    journal.event("attempt_ended", 10.0, r#""task":1,"outcome":"done","held_ns":[0,10000000000]"#);
+    journal.event("node_gone", 2.0, r#""node":1,"reason":"it ran nothing for 1 s""#);
+    end(&mut journal, 10.0);
+    with_report(&journal, |report| {
+        let json = json::summary(report);
+        close(report.summary.available_core_s, 2.0 * 10.0 + 4.0 * 2.0);
+        close(json["nodes"][1]["utilisation"].as_f64().unwrap(), 0.5);
+        close(json["utilisation"].as_f64().unwrap(), 14.0 / 28.0);
+    });
+}
+
+#[test]
 fn an_attempt_with_several_nodes_uses_its_cores_on_each() {
     let mut journal = Journal::begin(2);
     journal.node(1, "second", 4);

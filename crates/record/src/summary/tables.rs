@@ -204,7 +204,7 @@ impl Tables {
                 failed,
                 core_s,
                 utilisation: (run.end_is_known() && available_s > 0.0)
-                    .then(|| core_s / available_s),
+                    .then(|| (core_s / available_s).min(1.0)),
                 usage: self.nodes.get(index).copied().unwrap_or_default(),
             }
         };
@@ -215,7 +215,7 @@ impl Tables {
 /// What the cores of a node could do between these times, s.
 pub fn available_s(node: &crate::run::Node, start_ns: i64, end_ns: i64) -> f64 {
     let from_ns = node.joined.time_ns.max(start_ns);
-    let to_ns = node.lost_ns.unwrap_or(end_ns).min(end_ns);
+    let to_ns = [node.lost_ns, node.released_ns].into_iter().flatten().fold(end_ns, i64::min);
     seconds((to_ns - from_ns - node.absent_ns).max(0)) * f64::from(node.joined.cores)
 }
 

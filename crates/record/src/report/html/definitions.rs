@@ -19,12 +19,12 @@ const DEFINITIONS: [(&str, &str); 12] = [
     ),
     (
         "Attempt",
-        "From the moment at which the node’s cores were free for it, at the latest from its first command, to the end of its action. \
-         Attempts that were begun early and given back do not count.",
+        "From the moment at which the node’s cores were free for it, at the latest from its first command, to the end of its action, but for \
+         the times in which it gave them up. Attempts that were begun early and given back do not count.",
     ),
     (
         "Rule",
-        "Tasks whose actions stand at the same place of the Rakefile; called after the program that they start most.",
+        "Tasks whose actions stand at the same place of the Rakefile; called after what their names have in common.",
     ),
     (
         "Critical path",
@@ -33,7 +33,7 @@ const DEFINITIONS: [(&str, &str); 12] = [
     ),
     (
         "Queue wait",
-        "From the end of a task’s last prerequisite (or the start of the invocation) to the start of its first attempt.",
+        "From the end of a task’s last prerequisite (or the start of the invocation) to when its first attempt first held its cores.",
     ),
     ("Percentiles", "Interpolated linearly (Hyndman and Fan 1996, type 7)."),
     (
@@ -53,7 +53,7 @@ const DEFINITIONS: [(&str, &str); 12] = [
     ),
     (
         "Local input",
-        "Of the bytes of prerequisites made in this run, the share that was read on the node where they were made.",
+        "Of the bytes of prerequisites whose place was known when the attempt began, the share that was on its node.",
     ),
 ];
 
