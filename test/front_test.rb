@@ -34,7 +34,7 @@ module FrontTests
 
   def test_show_conf_shows_each_setting_once_with_its_origin
     rakuda("", "--show-conf", "-j3", "--memory", "1G", "--resource", "a=1", "--resource", "b=2", "--strict", "--on-end", "true",
-           "--no-oversubscribe", "--stream-route", "relay") do |run|
+           "--no-oversubscribe", "--stream-route", "relay", environment: { "XDG_CONFIG_HOME" => nil }) do |run|
       wanted = ["NCORE 3 (option)", "QUEUE_PRIORITY LIHR, as lifo_hrf (default)", "memory 1G (option)",
                 "resource a=1 b=2 (option)", "record true (default)", "grace 5.0 s (default)", "OUTPUT task (default)",
                 "STRICT true (option)",
