@@ -41,22 +41,38 @@ class ClusterHostsTest < ClusterHostsCase
     @testbed.run!("host1", "sh", "-c", "find ${XDG_CACHE_HOME:-~/.cache}/rakuda/bin -type f -printf '%i %s %T@ %f\\n'").lines.sort
   end
 
+  # A host is tried for half a minute, and starting one here may wait longer than that for other testbeds: then once more.
+  ROUNDS_MAX = 4
+  TRIED_S = 60
+
   def test_a_host_that_has_power_again_is_used_again
     write("hosts", "host1 2\nhost3 2\n")
-    printed, status = while_waiting("HEARTBEAT=20") do
-      @testbed.fault("kill-host", "host3")
-      wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
-      forget_begun_on("host3")
-      @testbed.fault("start-host", "host3")
-      wait_for("a task to begin on host3") { begun_on("host3").any? }
-      write("go", "")
+    printed, status = nil
+    ROUNDS_MAX.times do
+      printed, status = while_waiting("HEARTBEAT=20") { lose_and_start_host3 }
+      assert status.success?, printed
+      break if made_by.include?("host3\n")
+
+      FileUtils.rm_rf(Dir["#{@folder}/{go,begun.*,by.*,out*,.rakuda}"])
     end
-    assert status.success?, printed
     assert_match(/rakuda: node host3 was lost \(.+\): 2 tasks run again elsewhere/, printed)
     assert_includes printed, "rakuda: node host3 is back\n"
     assert_all_made
-    assert_includes((1..6).map { |number| read("by.out#{number}") }, "host3\n")
+    assert_includes made_by, "host3\n"
   ensure
     @testbed.fault("start-host", "host3")
+  end
+
+  def made_by = (1..6).map { |number| read("by.out#{number}") }
+
+  # Until a task has begun on it, or it is tried no more.
+  def lose_and_start_host3
+    @testbed.fault("kill-host", "host3")
+    wait_for("the loss to be noticed") { names("*._fail_").size == 2 }
+    forget_begun_on("host3")
+    @testbed.fault("start-host", "host3")
+    until_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) + TRIED_S
+    sleep 0.05 until begun_on("host3").any? || Process.clock_gettime(Process::CLOCK_MONOTONIC) > until_s
+    write("go", "")
   end
 end
