@@ -217,7 +217,8 @@ class LiveDisplayTest < Minitest::Test
     IO.pipe do |reader, writer|
       pid = Process.spawn("timeout", "-s", "KILL", "120", RAKUDA, "-j2", chdir: @folder, out: File::NULL, err: writer)
       writer.close
-      line = reader.gets
+      line = ""
+      line = reader.gets until line.nil? || line.include?("done, ")
       open_gate
       Process.wait(pid)
       assert_equal "rakuda: 0/1 done, 1 running, 0 failed\n", line

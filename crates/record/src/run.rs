@@ -51,6 +51,7 @@ impl Node {
             self.absent_ns += (joined.time_ns - lost_ns).max(0);
         }
         self.lost_ns = None;
+        self.released_ns = None;
         let time_ns = before.unwrap_or(joined.time_ns);
         self.joined = NodeJoined { time_ns, ..joined };
     }
