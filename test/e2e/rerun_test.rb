@@ -233,7 +233,8 @@ class RerunTest < Minitest::Test
   end
 
   def run_rakuda(*words, environment: {})
-    out, err, status = Open3.capture3(Engines::WITHOUT_PROGRESS.merge(environment), File.join(BIN, "rakuda"), *words, chdir: @directory)
+    environment = Engines::WITHOUT_PROGRESS.merge(environment)
+    out, err, status = Open3.capture3(environment, File.join(BIN, "rakuda"), *words, chdir: @directory)
     assert_equal 0, status.exitstatus, err
     [out, err]
   end
