@@ -23,11 +23,12 @@ class ClusterGangsTest < ClusterHostsCase
     assert_equal %w[host1 host2], hosts.sort
     expected = (0..3).map { |rank| "#{rank} of 4 on #{rank < 2 ? home : other}, sum 6" }
     assert_equal ["#{home} slots=2", "#{other} slots=2", *expected], result.lines[1, 2] + result.lines.drop(3).sort
-    begun = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").flat_map { |path| File.readlines(path).grep(/"gang_started"/) }
-    sizes = begun.map { |line| JSON.parse(line)["nodes"].size }
-    assert_equal [2], sizes
+    assert_equal [2], gang_sizes
     assert_cores_used_on_both(JSON.parse(ctl("report", "--json")))
   end
+
+  # Of each time that a gang began, its nodes.
+  def gang_sizes = events("gang_started").map { |event| event["nodes"].size }
 
   # Compiling occupies a core of the home; the rest is time in which the program has two cores of each.
   def assert_cores_used_on_both(report)
@@ -93,6 +94,8 @@ class ClusterGangsTest < ClusterHostsCase
     end
     assert status.success?, printed
     assert_equal 1, events("node_lost").size
+    assert_equal(%w[lost done], events("attempt_ended").map { |event| event["outcome"] })
+    assert_equal [2, 2], gang_sizes
     runs = read("runs").lines.map(&:split)
     assert_equal 2, runs.size
     runs.each { |home, names, *slots| assert_equal [home, names.split(","), %w[host1 host2]], [slots.first, slots, slots.sort] }
