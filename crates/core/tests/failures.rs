@@ -605,6 +605,32 @@ fn a_task_that_another_invocation_needs_outlives_the_stop_of_its_own() {
 }
 
 #[test]
+fn what_goes_on_after_the_stop_of_its_invocation_belongs_to_the_next_that_wants_it() {
+    let mut script = Script::new(Config { failure: FailurePolicy::Wait, ..Config::default() });
+    script.node(0, 2);
+    let tried_twice = script.requirement(Requirement { retry: Some(1), ..Requirement::default() });
+    let first = script.plain(&[]);
+    let second = script.define(TaskKind::Plain, false, tried_twice, &[]);
+    script.invoke(&[first, second]);
+    script.fail(first);
+    script.text();
+    script.invoke(&[second]);
+    script.fail(second);
+    script.ok(second);
+    expect![[r#"
+        invocation 1 of [1]
+            invocation 0 ended, failed [0], abandoned [1]
+        action 1 failed
+            attempt 1 of 1 failed, retried
+            start 1 on node 0, attempt 2
+        action 1 succeeded
+            1 executed
+            invocation 1 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
 fn a_kill_reaches_the_invocations_that_aborted_actions_wait_for() {
     let mut script = script(FailurePolicy::Kill, 2);
     let (caller, other) = (script.plain(&[]), script.plain(&[]));

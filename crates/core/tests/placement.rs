@@ -7,7 +7,7 @@ use common::{Script, placed, started};
 use expect_test::expect;
 use rakuda_core::{
     Capacity, Choice, Config, Event, NodeId, Places, Policy, Requirement, RequirementId,
-    ResourceId, Suits, TaskId, TaskKind, WaitsForSize,
+    ResourceId, Suits, TaskId, TaskKind, Time, WaitsForSize,
 };
 
 fn script(config: Config) -> Script {
@@ -219,6 +219,22 @@ fn a_task_larger_than_every_node_gets_the_whole_largest_one() {
 }
 
 #[test]
+fn a_task_with_more_memory_than_every_node_gets_that_of_the_largest_there_is() {
+    let mut script = script(fifo());
+    let node = |cores, memory_bytes| Capacity { cores, memory_bytes, ..Capacity::default() };
+    script.node_with(0, node(4, 10));
+    let huge = script.requirement(Requirement { memory_bytes: 100, ..Requirement::default() });
+    script.node_with(1, node(2, 50));
+    let tasks = [0; 4].map(|_| script.define(TaskKind::Plain, false, huge, &[]));
+    assert_eq!(placed(&script.invoke(&tasks)), [(tasks[0], 1)], "the smaller one has too little");
+    // With the largest one gone the other one is large enough.
+    assert_eq!(placed(&script.lose(1)), [(tasks[1], 0)]);
+    assert_eq!(placed(&script.node_with(2, node(1, 30))), [(tasks[2], 2)]);
+    assert_eq!(placed(&script.ok(tasks[1])), [], "it is too small again");
+    assert_eq!(placed(&script.ok(tasks[2])), [(tasks[3], 2)]);
+}
+
+#[test]
 fn a_head_that_does_not_fit_hides_no_other() {
     let mut script = script(fifo());
     script.node(0, 2);
@@ -266,6 +282,95 @@ fn a_task_that_reserves_is_not_passed_over() {
     assert_eq!(started(&script.ok(first)), []);
     assert_eq!(started(&script.ok(second)), [wide]);
     assert_eq!(started(&script.ok(wide)), [third]);
+}
+
+#[test]
+fn no_more_nodes_are_kept_free_than_there_are_tasks_for_them() {
+    let mut script = script(fifo());
+    script.node(0, 2);
+    script.node(1, 2);
+    let wide =
+        script.requirement(Requirement { cores: 2, reserve: true, ..Requirement::default() });
+    let running = [0; 4].map(|_| script.plain(&[]));
+    let large = script.define(TaskKind::Plain, false, wide, &[]);
+    let small = script.plain(&[]);
+    let begun = placed(&script.invoke(&[&running[..], &[large, small]].concat()));
+    let on = |node| begun.iter().find(|(_, at)| *at == node).expect("it is full").0;
+    assert_eq!(placed(&script.ok(on(0))), [], "the node is kept");
+    assert_eq!(placed(&script.ok(on(1))), [(small, 1)]);
+}
+
+#[test]
+fn a_head_that_a_node_does_not_suit_is_not_passed_over_there() {
+    let mut script = script(fifo());
+    script.node(0, 2);
+    let choice = Some(Choice::default());
+    let wide = script.requirement(Requirement { cores: 2, choice, ..Requirement::default() });
+    let large = script.define(TaskKind::Plain, false, wide, &[]);
+    let running = [0; 2].map(|_| script.plain(&[]));
+    script.invoke(&[running[0], running[1], large]);
+    let mut running = running;
+    for turn in 0..40 {
+        let next = script.plain(&[]);
+        assert_eq!(placed(&script.invoke(&[next])), []);
+        assert_eq!(placed(&script.ok(running[turn % 2])), [(next, 0)]);
+        running[turn % 2] = next;
+    }
+    // It suits from now on; whoever starts is the first to pass it over.
+    suit(&mut script, wide, &[(0, Some(0))]);
+    let next = script.plain(&[]);
+    script.invoke(&[next]);
+    assert_eq!(placed(&script.ok(running[0])), [(next, 0)]);
+}
+
+/// A node of two cores that ends at a time; tasks of a requirement that takes both are expected to run `run_ns`.
+fn ending(at: u64, run_ns: u64) -> (Script, RequirementId) {
+    let mut script = script(fifo());
+    let wide =
+        script.requirement(Requirement { cores: 2, reserve: true, ..Requirement::default() });
+    script.node(0, 2);
+    script.send("it ends", Event::NodeEnds { id: NodeId(0), at: Time(at) });
+    let expected = Event::DurationExpected { requirement: wide, run_ns };
+    script.send("so long", expected);
+    (script, wide)
+}
+
+#[test]
+fn a_task_starts_where_it_is_expected_to_have_ended_before_the_node_does() {
+    // The invocation comes at 1070.
+    for (run_ns, starts) in [(930, true), (931, false)] {
+        let (mut script, wide) = ending(2000, run_ns);
+        let task = script.define(TaskKind::Plain, false, wide, &[]);
+        let begun = started(&script.invoke(&[task]));
+        let now = script.now();
+        assert_eq!((now + run_ns <= 2000, begun == [task]), (starts, starts), "{now}");
+    }
+}
+
+#[test]
+fn a_task_that_turns_out_to_be_short_starts_where_it_could_not_any_more() {
+    let (mut script, wide) = ending(2000, 1900);
+    let task = script.define(TaskKind::Plain, false, wide, &[]);
+    assert_eq!(started(&script.invoke(&[task])), []);
+    let expected = Event::DurationExpected { requirement: wide, run_ns: 100 };
+    assert_eq!(started(&script.send("short", expected)), [task]);
+}
+
+#[test]
+fn a_node_is_kept_free_for_a_task_until_it_ends_too_soon_for_that() {
+    let (mut script, wide) = ending(2000, 700);
+    let running = [0; 2].map(|_| script.plain(&[]));
+    let large = script.define(TaskKind::Plain, false, wide, &[]);
+    let small = script.plain(&[]);
+    script.invoke(&[running[0], running[1], large, small]);
+    assert_eq!(started(&script.ok(running[0])), [], "the node is kept");
+    let mut begun = Vec::new();
+    while script.now() <= 1300 {
+        assert_eq!(begun, []);
+        let any = Event::FailureUncharged { id: TaskId(running[1]) };
+        begun = started(&script.send("time passes", any));
+    }
+    assert_eq!(begun, [small], "it would not have ended before the node");
 }
 
 #[test]
@@ -417,8 +522,10 @@ fn of_nodes_with_room_the_preferred_one_comes_first() {
     for task in [0, 1, 3] {
         assert_eq!(placed(&script.ok(tasks[task])), []);
     }
+    let late = script.define(TaskKind::Plain, false, choosy, &[]);
+    script.invoke(&[late]);
     let ranks = [(0, Some(5)), (1, Some(6)), (2, Some(7))];
-    assert_eq!(suit(&mut script, choosy, &ranks), [(tasks[4], 2)]);
+    assert_eq!(suit(&mut script, choosy, &ranks), [(tasks[4], 2), (late, 1)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Script;
+use common::{Script, started};
 use expect_test::expect;
 use rakuda_core::{Config, Policy, Reason, RequirementId, TaskId, TaskKind, Timestamp};
 
@@ -411,6 +411,27 @@ fn prerequisites_added_to_a_queued_task_take_it_back() {
             invocation 0 ended well
     "#]]
     .assert_eq(&script.text());
+}
+
+#[test]
+fn a_prerequisite_that_is_done_leaves_a_queued_task_in_its_queue() {
+    let mut script = one_node(fifo());
+    let (done, busy, task) = (script.plain(&[]), script.plain(&[]), script.plain(&[]));
+    script.invoke(&[done]);
+    script.ok(done);
+    script.invoke(&[busy, task]);
+    assert!(script.add(task, &[done]).is_empty());
+    assert_eq!(started(&script.ok(busy)), [task]);
+}
+
+#[test]
+fn a_prerequisite_that_nobody_has_wanted_before_is_made_when_it_is_added() {
+    let mut script = one_node(fifo());
+    let (early, busy, task) = (script.plain(&[]), script.plain(&[]), script.plain(&[]));
+    script.invoke(&[busy, task]);
+    assert!(script.add(task, &[early]).is_empty());
+    assert_eq!(started(&script.ok(busy)), [early]);
+    assert_eq!(started(&script.ok(early)), [task]);
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl Hub {
                 let because: Vec<TaskId> = self
                     .run
                     .scheduler()
-                    .prerequisites_of(id)
+                    .prerequisites(id)
                     .filter(|other| self.has_failed(*other))
                     .take(LIST_MAX)
                     .collect();

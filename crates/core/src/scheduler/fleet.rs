@@ -513,6 +513,10 @@ impl Fleet {
     }
 
     pub(crate) fn check_invariants(&self) {
+        let joined = || self.nodes.iter().filter(|(_, node)| node.joined);
+        assert_eq!(self.joined as usize, joined().count(), "joined nodes");
+        let cores: u64 = joined().map(|(_, node)| u64::from(node.capacity.cores)).sum();
+        assert_eq!(self.cores, cores, "cores of joined nodes");
         for (id, node) in self.nodes.iter() {
             node.check_invariants(id);
             if let Some(requirement) = node.reserved_for {

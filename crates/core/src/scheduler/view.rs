@@ -167,14 +167,6 @@ impl Scheduler {
         ids.filter(|id| !self.graph.tasks[*id].is_settled())
     }
 
-    /// The prerequisites of a task, in order.
-    ///
-    /// # Panics
-    /// When the task was not defined.
-    pub fn prerequisites_of(&self, id: TaskId) -> impl Iterator<Item = TaskId> {
-        self.graph.prerequisites(id).map(|prerequisite| prerequisite.id)
-    }
-
     /// Whether there is anything to run for a task.
     pub fn has_action(&self, id: TaskId) -> bool {
         self.graph.tasks.get(id).is_some_and(|task| task.has_action)

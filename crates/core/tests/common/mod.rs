@@ -54,6 +54,11 @@ impl Script {
         out
     }
 
+    /// The time of the last event.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
     /// What was written down since the last time.
     pub fn text(&mut self) -> String {
         std::mem::take(&mut self.text)
