@@ -888,6 +888,103 @@ fn a_drained_node_is_used_again_when_the_others_are_taken_away_too_soon() {
     .assert_eq(&script.text());
 }
 
+/// Three nodes of one core, the first drained over this task's failure. The others did well, and each runs a task.
+fn one_drained(capacities: [Capacity; 3]) -> (Script, u32, [u32; 2]) {
+    let mut script =
+        Script::new(Config { policy: Policy::Fifo, retry: 1, drain_after: 1, ..Config::default() });
+    for (node, capacity) in (0..).zip(capacities) {
+        script.node_with(node, Capacity { cores: 1, ..capacity });
+    }
+    let tasks = [0; 3].map(|_| script.plain(&[]));
+    let begun = placed(&script.invoke(&tasks));
+    assert_eq!(begun, [(tasks[0], 0), (tasks[1], 1), (tasks[2], 2)]);
+    script.ok(tasks[1]);
+    script.ok(tasks[2]);
+    let running = [0; 2].map(|_| script.plain(&[]));
+    assert_eq!(placed(&script.invoke(&running)), [(running[0], 1), (running[1], 2)]);
+    let drained = script.fail(tasks[0]);
+    assert!(drained.contains(&Output::NodeDrained { id: NodeId(0), failures: 1 }), "{drained:?}");
+    (script, tasks[0], running)
+}
+
+#[test]
+fn a_failure_on_a_node_that_is_drained_over_it_uses_up_no_retry() {
+    let (mut script, task, running) = one_drained([(); 3].map(|()| Capacity::default()));
+    let view = script.scheduler.task(TaskId(task)).expect("it was defined");
+    assert_eq!((view.attempt, view.uncounted), (1, 1));
+    assert_eq!(placed(&script.ok(running[0])), [(task, 1)]);
+}
+
+#[test]
+fn a_drained_node_is_not_used_while_others_can_run_everything() {
+    let (mut script, task, running) = one_drained([(); 3].map(|()| Capacity::default()));
+    assert_eq!(placed(&script.lose(1)), [], "the third is left");
+    assert_eq!(placed(&script.ok(running[1])), [(task, 2)]);
+    script.text();
+    script.lose(2);
+    expect![[r#"
+        node 2 is lost
+            attempt 2 of 0 lost with node 2, runs again
+            node 0 taken back
+            start 3 on node 0, attempt 2
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_drained_node_is_not_used_again_for_what_it_has_no_devices_for() {
+    let with = Capacity { resources: vec![1], ..Capacity::default() };
+    let (mut script, ..) = one_drained([Capacity::default(), with, Capacity::default()]);
+    let resources = vec![(ResourceId(0), 1)];
+    let device = script.requirement(Requirement { resources, ..Requirement::default() });
+    let task = script.define(TaskKind::Plain, false, device, &[]);
+    script.invoke(&[task]);
+    let out = script.lose(1);
+    assert!(out.contains(&Output::NowhereToRun { requirement: device }), "{out:?}");
+    assert!(!out.contains(&Output::NodeTakenBack { id: NodeId(0) }), "{out:?}");
+}
+
+#[test]
+fn a_task_that_a_stopped_invocation_shares_goes_to_the_owner_of_what_depends_on_it() {
+    let mut script = script(FailurePolicy::Wait, 1);
+    let (first, shared) = (script.plain(&[]), script.plain(&[]));
+    let other = script.plain(&[shared]);
+    script.invoke(&[first, shared]);
+    script.invoke(&[other]);
+    assert_eq!(started(&script.fail(first)), [shared]);
+    assert_eq!(started(&script.ok(shared)), [other]);
+    script.text();
+    script.ok(other);
+    expect![[r#"
+        action 2 succeeded
+            2 executed
+            invocation 1 ended well
+    "#]]
+    .assert_eq(&script.text());
+}
+
+#[test]
+fn a_caller_that_ends_before_what_it_waits_for_takes_no_other_callers_share() {
+    let mut script = script(FailurePolicy::Continue, 2);
+    let callers = [script.plain(&[]), script.plain(&[])];
+    script.invoke(&callers);
+    let inner = callers.map(|caller| {
+        let inner = script.plain(&[]);
+        assert_eq!(started(&script.invoke_from(&[inner], Some(caller))), [inner]);
+        inner
+    });
+    let free = |script: &Script| script.scheduler.node(NodeId(0)).map(|node| node.cores_free);
+    assert_eq!(free(&script), Some(0), "both have lent their cores");
+    script.fail(callers[0]);
+    assert_eq!(free(&script), Some(0), "its core is used by what it has invoked");
+    script.ok(inner[1]);
+    assert_eq!(free(&script), Some(0), "the other one has its core again");
+    script.ok(inner[0]);
+    assert_eq!(free(&script), Some(1));
+    script.ok(callers[1]);
+    assert_eq!(free(&script), Some(2));
+}
+
 #[test]
 fn an_action_that_is_given_back_begins_again_as_the_same_attempt() {
     let mut script = script(FailurePolicy::Wait, 1);
