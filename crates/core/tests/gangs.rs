@@ -54,6 +54,28 @@ fn all_begin_when_all_fit_and_are_settled_when_all_have_ended() {
 }
 
 #[test]
+fn a_gang_is_due_from_when_it_could_begin_until_it_has_ended() {
+    let mut script = script(&[4]);
+    let two = script.requirement(Requirement { cores: 2, ..Requirement::default() });
+    let (busy, before) = (script.plain(&[]), script.plain(&[]));
+    let first = script.define(TaskKind::Plain, false, two, &[]);
+    let second = script.define(TaskKind::Plain, false, two, &[before]);
+    script.gang(&[first, second], false);
+    assert_eq!(script.scheduler.gangs_len(), 1);
+    script.invoke(&[busy, second]);
+    assert!(!script.scheduler.is_gang_due(), "one of its tasks is not ready");
+    script.ok(before);
+    assert!(script.scheduler.is_gang_due(), "it waits for room");
+    script.ok(busy);
+    assert!(script.scheduler.is_gang_due(), "it runs");
+    let cores = |task, node| script.scheduler.cores_held(TaskId(task), NodeId(node));
+    assert_eq!((cores(first, 0), cores(busy, 0), cores(first, 1)), (Some(2), None, None));
+    script.ok(first);
+    script.ok(second);
+    assert!(!script.scheduler.is_gang_due(), "it has ended");
+}
+
+#[test]
 fn a_gang_waits_until_each_of_its_tasks_is_decided() {
     let mut script = script(&[4]);
     let before = script.plain(&[]);

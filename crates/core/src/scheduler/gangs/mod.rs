@@ -251,6 +251,8 @@ impl Scheduler {
     /// Panics when the books of gangs do not agree with the tasks, or a part of a gang has begun.
     pub(crate) fn check_gangs(&self) {
         assert!(self.pending.gangs.is_empty(), "a gang was not looked at");
+        let running: usize = self.gangs.all.iter().map(|(_, gang)| gang.running).sum();
+        assert_eq!(self.gangs.running, running, "running tasks of gangs");
         for (id, gang) in self.gangs.all.iter() {
             let states = || gang.members.iter().map(|id| self.graph.tasks[*id].state);
             let mustered = states().filter(|state| *state == TaskState::Mustered).count();
