@@ -948,8 +948,8 @@ fn a_drained_node_is_not_used_again_for_what_it_has_no_devices_for() {
 fn a_task_that_a_stopped_invocation_shares_goes_to_the_owner_of_what_depends_on_it() {
     let mut script = script(FailurePolicy::Wait, 1);
     let (first, shared) = (script.plain(&[]), script.plain(&[]));
-    let other = script.plain(&[shared]);
     script.invoke(&[first, shared]);
+    let other = script.plain(&[shared]);
     script.invoke(&[other]);
     assert_eq!(started(&script.fail(first)), [shared]);
     assert_eq!(started(&script.ok(shared)), [other]);

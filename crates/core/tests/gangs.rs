@@ -1135,6 +1135,41 @@ fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_fewer() {
 }
 
 #[test]
+fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_no_more() {
+    let mut script = script(&[2, 1]);
+    let choice = Some(Choice { used_up: false });
+    let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
+    let busy = script.plain(&[]);
+    script.invoke(&[busy]);
+    let gang = [0; 3].map(|_| script.define(TaskKind::Plain, false, choosy, &[]));
+    script.gang(&gang, false);
+    script.invoke(&gang);
+    suit(&mut script, choosy, &[(0, 2), (1, 1)]);
+    let kept = |script: &Script| script.scheduler.gang(GangId(0)).slots_kept;
+    assert_eq!(kept(&script), 2);
+    let nodes = &[(NodeId(0), None)];
+    script.send("it suits no more", Event::NodesSuit { requirement: choosy, nodes });
+    assert_eq!(kept(&script), 0, "it waits for more than room");
+}
+
+#[test]
+fn nothing_is_begun_early_once_a_gang_could_begin() {
+    let mut script = script(&[2]);
+    script.send("early", Event::LookaheadSet { id: NodeId(0), actions: 2 });
+    let busy = [0; 4].map(|_| script.plain(&[]));
+    assert_eq!(started(&script.invoke(&busy)), busy, "two on cores, two early");
+    let gang = [0; 2].map(|_| script.plain(&[]));
+    script.gang(&gang, false);
+    let late = script.plain(&[]);
+    assert_eq!(started(&script.invoke(&[gang[0], late])), []);
+    for task in &busy[..3] {
+        assert_eq!(started(&script.ok(*task)), []);
+    }
+    assert_eq!(started(&script.ok(busy[3])), gang);
+    assert_eq!(started(&script.ok(gang[0])), [late]);
+}
+
+#[test]
 fn what_runs_on_one_node_takes_the_one_that_suits_all_of_it() {
     let mut script = script(&[2, 2]);
     let choice = Some(Choice { used_up: true });

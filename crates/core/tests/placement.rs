@@ -373,6 +373,48 @@ fn a_node_is_kept_free_for_a_task_until_it_ends_too_soon_for_that() {
     assert_eq!(begun, [small], "it would not have ended before the node");
 }
 
+/// Lets this many tasks begin early on node 0.
+fn look_ahead(script: &mut Script, actions: u32) -> Vec<u32> {
+    started(&script.send("early", Event::LookaheadSet { id: NodeId(0), actions }))
+}
+
+#[test]
+fn tasks_of_one_core_begin_early_where_that_is_allowed() {
+    for cores in [1, 2] {
+        let mut script = script(fifo());
+        script.node(0, cores);
+        let tasks: Vec<u32> = (0..6).map(|_| script.plain(&[])).collect();
+        let (on_cores, others) = tasks.split_at(cores as usize);
+        assert_eq!(started(&script.invoke(&tasks)), on_cores);
+        assert_eq!(look_ahead(&mut script, 2), others[..2]);
+        assert_eq!(look_ahead(&mut script, 1), [], "no more than before");
+        assert_eq!(started(&script.ok(tasks[0])), [], "one too many had begun");
+        assert_eq!(started(&script.ok(tasks[1])), others[2..3]);
+    }
+}
+
+#[test]
+fn no_task_begins_early_with_several_cores_or_beside_one_that_has_all() {
+    let mut script = script(fifo());
+    script.node(0, 3);
+    look_ahead(&mut script, 1);
+    let mut of = |cores| script.requirement(Requirement { cores, ..Requirement::default() });
+    let (wide, whole) = (of(2), of(3));
+    let mut define = |requirement| script.define(TaskKind::Plain, false, requirement, &[]);
+    let (first, second) = (define(wide), define(wide));
+    assert_eq!(started(&script.invoke(&[first, second])), [first]);
+    let small = [0; 2].map(|_| script.plain(&[]));
+    assert_eq!(started(&script.invoke(&small)), small, "one of them early");
+    for task in [small[0], small[1], first, second] {
+        script.ok(task);
+    }
+    let all = script.define(TaskKind::Plain, false, whole, &[]);
+    assert_eq!(started(&script.invoke(&[all])), [all]);
+    let late = script.plain(&[]);
+    assert_eq!(started(&script.invoke(&[late])), []);
+    assert_eq!(started(&script.ok(all)), [late]);
+}
+
 #[test]
 fn a_node_with_a_waiting_caller_is_not_reserved() {
     let mut script = script(fifo());

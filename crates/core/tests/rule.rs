@@ -416,22 +416,26 @@ fn prerequisites_added_to_a_queued_task_take_it_back() {
 #[test]
 fn a_prerequisite_that_is_done_leaves_a_queued_task_in_its_queue() {
     let mut script = one_node(fifo());
-    let (done, busy, task) = (script.plain(&[]), script.plain(&[]), script.plain(&[]));
+    let done = script.plain(&[]);
     script.invoke(&[done]);
     script.ok(done);
-    script.invoke(&[busy, task]);
+    let (busy, task) = (script.plain(&[]), script.plain(&[]));
+    assert_eq!(started(&script.invoke(&[busy, task])), [busy]);
     assert!(script.add(task, &[done]).is_empty());
     assert_eq!(started(&script.ok(busy)), [task]);
 }
 
 #[test]
-fn a_prerequisite_that_nobody_has_wanted_before_is_made_when_it_is_added() {
+fn a_prerequisite_that_a_stopped_invocation_gave_back_is_made_when_it_is_added() {
     let mut script = one_node(fifo());
-    let (early, busy, task) = (script.plain(&[]), script.plain(&[]), script.plain(&[]));
-    script.invoke(&[busy, task]);
-    assert!(script.add(task, &[early]).is_empty());
-    assert_eq!(started(&script.ok(busy)), [early]);
-    assert_eq!(started(&script.ok(early)), [task]);
+    let (first, given_back) = (script.plain(&[]), script.plain(&[]));
+    script.invoke(&[first, given_back]);
+    script.fail(first);
+    let (busy, task) = (script.plain(&[]), script.plain(&[]));
+    assert_eq!(started(&script.invoke(&[busy, task])), [busy]);
+    assert!(script.add(task, &[given_back]).is_empty());
+    assert_eq!(started(&script.ok(busy)), [given_back]);
+    assert_eq!(started(&script.ok(given_back)), [task]);
 }
 
 #[test]
