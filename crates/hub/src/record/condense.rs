@@ -1,5 +1,5 @@
 //! `history.jsonl`: the last record of each target of runs that are removed, and of each task that has printed into a
-//! stream, so that reasons and durations outlive them.
+//! stream, so that reasons outlive them.
 //!
 //! Lines are those of the journals, unchanged: of each run its first line, then of each target
 //! whose last record it is the definition (with its rule, and those of what it needs), its last

@@ -38,7 +38,7 @@ use outcomes::{Counts, Fate, fate};
 use placements::{Placement, placements};
 use spans::{Ending, Piece, Span, Use};
 use stats::{Distribution, LogBins};
-use tables::{GroupSummary, NodeSummary, Tables, Usage, available_s};
+use tables::{GroupSummary, NodeSummary, Tables, Usage, available_s, share_of_cores};
 
 /// ns to s.
 pub fn seconds(ns: i64) -> f64 {
@@ -174,7 +174,7 @@ impl Summary {
         seconds(self.end_ns - self.start_ns)
     }
 
-    /// t_accum / (t_elapsed n_cores); at most 1, as cores that do not exist are not used.
+    /// t_accum / (t_elapsed n_cores).
     pub fn utilisation(&self) -> Option<f64> {
         self.share(self.core_s)
     }
@@ -185,8 +185,7 @@ impl Summary {
     }
 
     fn share(&self, core_s: f64) -> Option<f64> {
-        (self.end_known && self.available_core_s > 0.0)
-            .then(|| (core_s / self.available_core_s).min(1.0))
+        share_of_cores(core_s, self.available_core_s).filter(|_| self.end_known)
     }
 
     /// The critical path's share of the makespan.

@@ -203,8 +203,7 @@ impl Tables {
                 attempts,
                 failed,
                 core_s,
-                utilisation: (run.end_is_known() && available_s > 0.0)
-                    .then(|| (core_s / available_s).min(1.0)),
+                utilisation: share_of_cores(core_s, available_s).filter(|_| run.end_is_known()),
                 usage: self.nodes.get(index).copied().unwrap_or_default(),
             }
         };
@@ -217,6 +216,11 @@ pub fn available_s(node: &crate::run::Node, start_ns: i64, end_ns: i64) -> f64 {
     let from_ns = node.joined.time_ns.max(start_ns);
     let to_ns = [node.lost_ns, node.released_ns].into_iter().flatten().fold(end_ns, i64::min);
     seconds((to_ns - from_ns - node.absent_ns).max(0)) * f64::from(node.joined.cores)
+}
+
+/// What was used of what cores could do; at most 1, as cores that do not exist are not used. `None` where there is none.
+pub fn share_of_cores(core_s: f64, available_s: f64) -> Option<f64> {
+    (available_s > 0.0).then(|| (core_s / available_s).min(1.0))
 }
 
 /// Tasks and retries of each group.
