@@ -218,7 +218,7 @@ pub fn available_s(node: &crate::run::Node, start_ns: i64, end_ns: i64) -> f64 {
     seconds((to_ns - from_ns - node.absent_ns).max(0)) * f64::from(node.joined.cores)
 }
 
-/// What was used of what cores could do; at most 1, as cores that do not exist are not used. `None` where there is none.
+/// What was used of what cores could do; at most 1, as cores that do not exist are not used. `None` if there was none.
 pub fn share_of_cores(core_s: f64, available_s: f64) -> Option<f64> {
     (available_s > 0.0).then(|| (core_s / available_s).min(1.0))
 }
