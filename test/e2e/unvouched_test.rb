@@ -73,6 +73,9 @@ class UnvouchedTest < Minitest::Test
     rakefile("file('half') { sh 'echo a > half; echo begun; while ! [ -e go ]; do sleep 0.05; done; exit 1', verbose: false }")
     start("-j", "2", "half") do |process, out|
       assert_equal "begun\n", out.gets
+      # The hub tells them of it as it starts; one that looks for it only later finds nothing.
+      above = RunProcesses.of(process.pid).values_at(:starter, :guard)
+      wait_for("those above to have the folder open") { above.all? { |id| open?(id, @folder) } }
       moved = "#{@folder}-moved"
       File.rename(@folder, moved)
       gone = @folder
@@ -125,6 +128,12 @@ class UnvouchedTest < Minitest::Test
       stdin.close
       yield thread, out, err
     end
+  end
+
+  def open?(pid, folder)
+    Dir["/proc/#{pid}/fd/*"].any? { |link| File.symlink?(link) && File.readlink(link) == File.realpath(folder) }
+  rescue Errno::ENOENT
+    false # One was closed meanwhile.
   end
 
   def kill_all(pid)
