@@ -130,11 +130,7 @@ class UnvouchedTest < Minitest::Test
     end
   end
 
-  def open?(pid, folder)
-    Dir["/proc/#{pid}/fd/*"].any? { |link| File.symlink?(link) && File.readlink(link) == File.realpath(folder) }
-  rescue Errno::ENOENT
-    false # One was closed meanwhile.
-  end
+  def open?(pid, folder) = Dir["/proc/#{pid}/fd/*"].any? { |link| File.identical?(link, folder) }
 
   def kill_all(pid)
     processes = RunProcesses.of(pid).values

@@ -17,12 +17,19 @@ fn before(script: &Script, tasks: &[u32]) -> Vec<usize> {
     tasks.iter().map(|id| script.scheduler.ready_before(TaskId(*id))).collect()
 }
 
-/// Tasks that are ready in this order, while another one runs on the only core, and one waits.
-fn ready(script: &mut Script, count: u32) -> Vec<u32> {
+/// The task that runs on the only core there is.
+fn running(script: &mut Script) -> u32 {
     script.node(0, 1);
     let running = script.plain(&[]);
-    script.plain(&[running]);
-    script.invoke(&[running + 1]);
+    assert_eq!(started(&script.invoke(&[running])), [running]);
+    running
+}
+
+/// Tasks that are ready in this order, while the first runs, and the second waits for that.
+fn ready(script: &mut Script, count: u32) -> Vec<u32> {
+    let running = running(script);
+    let waiting = script.plain(&[running]);
+    script.invoke(&[waiting]);
     let tasks: Vec<u32> = (0..count).map(|_| script.plain(&[])).collect();
     for task in &tasks {
         assert_eq!(started(&script.invoke(&[*task])), []);
@@ -50,9 +57,7 @@ fn who_comes_before_a_ready_task_is_who_starts_before_it() {
 fn of_tasks_with_ranks_the_highest_comes_first_and_then_the_last() {
     for policy in [Policy::LifoHrf, Policy::RankHrf] {
         let mut script = script(policy);
-        script.node(0, 1);
-        let running = script.plain(&[]);
-        script.invoke(&[running]);
+        running(&mut script);
         let (low, deep, last) = (script.plain(&[]), script.plain(&[]), script.plain(&[]));
         let top = script.plain(&[deep]);
         script.invoke(&[low, top, last]);
@@ -63,9 +68,7 @@ fn of_tasks_with_ranks_the_highest_comes_first_and_then_the_last() {
 #[test]
 fn of_tasks_with_times_the_longest_way_comes_first() {
     let mut script = script(Policy::LifoHlfet);
-    script.node(0, 1);
-    let running = script.plain(&[]);
-    script.invoke(&[running]);
+    running(&mut script);
     let tasks = [0; 3].map(|_| script.plain(&[]));
     for (task, run_ns) in tasks.iter().zip([7, 100, 3]) {
         script.send("", Event::TimeExpected { id: TaskId(*task), run_ns });

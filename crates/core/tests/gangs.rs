@@ -1117,8 +1117,8 @@ fn a_gang_puts_no_more_of_its_tasks_on_a_node_than_that_suits_at_once() {
     );
 }
 
-#[test]
-fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_fewer() {
+/// A gang of three that chooses its nodes. Two slots are held for it; the third is that of the task.
+fn partly_held() -> (Script, RequirementId, u32) {
     let mut script = script(&[2, 1]);
     let choice = Some(Choice { used_up: false });
     let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
@@ -1128,6 +1128,12 @@ fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_fewer() {
     script.gang(&gang, false);
     script.invoke(&gang);
     suit(&mut script, choosy, &[(0, 2), (1, 1)]);
+    (script, choosy, busy)
+}
+
+#[test]
+fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_fewer() {
+    let (mut script, choosy, busy) = partly_held();
     assert_eq!(suit(&mut script, choosy, &[(0, 1)]), []);
     assert_eq!(started(&script.ok(busy)), [], "room for all, but the first node suits one");
     let begun = suit(&mut script, choosy, &[(0, 2)]);
@@ -1136,15 +1142,7 @@ fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_fewer() {
 
 #[test]
 fn what_is_held_for_a_gang_is_given_back_when_the_node_suits_no_more() {
-    let mut script = script(&[2, 1]);
-    let choice = Some(Choice { used_up: false });
-    let choosy = script.requirement(Requirement { choice, ..Requirement::default() });
-    let busy = script.plain(&[]);
-    script.invoke(&[busy]);
-    let gang = [0; 3].map(|_| script.define(TaskKind::Plain, false, choosy, &[]));
-    script.gang(&gang, false);
-    script.invoke(&gang);
-    suit(&mut script, choosy, &[(0, 2), (1, 1)]);
+    let (mut script, choosy, _) = partly_held();
     let kept = |script: &Script| script.scheduler.gang(GangId(0)).slots_kept;
     assert_eq!(kept(&script), 2);
     let nodes = &[(NodeId(0), None)];

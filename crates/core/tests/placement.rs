@@ -269,12 +269,16 @@ fn a_head_passed_over_too_often_reserves_the_node() {
     panic!("the wide task starved");
 }
 
+/// Of tasks that take two cores, and for which nodes are kept free.
+fn reserving(script: &mut Script) -> RequirementId {
+    script.requirement(Requirement { cores: 2, reserve: true, ..Requirement::default() })
+}
+
 #[test]
 fn a_task_that_reserves_is_not_passed_over() {
     let mut script = script(fifo());
     script.node(0, 2);
-    let requirement = Requirement { cores: 2, reserve: true, ..Requirement::default() };
-    let wide = script.requirement(requirement);
+    let wide = reserving(&mut script);
     let (first, second) = (script.plain(&[]), script.plain(&[]));
     let wide = script.define(TaskKind::Plain, false, wide, &[]);
     let third = script.plain(&[]);
@@ -289,8 +293,7 @@ fn no_more_nodes_are_kept_free_than_there_are_tasks_for_them() {
     let mut script = script(fifo());
     script.node(0, 2);
     script.node(1, 2);
-    let wide =
-        script.requirement(Requirement { cores: 2, reserve: true, ..Requirement::default() });
+    let wide = reserving(&mut script);
     let running = [0; 4].map(|_| script.plain(&[]));
     let large = script.define(TaskKind::Plain, false, wide, &[]);
     let small = script.plain(&[]);
@@ -326,8 +329,7 @@ fn a_head_that_a_node_does_not_suit_is_not_passed_over_there() {
 /// A node of two cores that ends at a time; tasks of a requirement that takes both are expected to run `run_ns`.
 fn ending(at: u64, run_ns: u64) -> (Script, RequirementId) {
     let mut script = script(fifo());
-    let wide =
-        script.requirement(Requirement { cores: 2, reserve: true, ..Requirement::default() });
+    let wide = reserving(&mut script);
     script.node(0, 2);
     script.send("it ends", Event::NodeEnds { id: NodeId(0), at: Time(at) });
     let expected = Event::DurationExpected { requirement: wide, run_ns };
@@ -419,8 +421,7 @@ fn no_task_begins_early_with_several_cores_or_beside_one_that_has_all() {
 fn a_node_with_a_waiting_caller_is_not_reserved() {
     let mut script = script(fifo());
     script.node(0, 2);
-    let requirement = Requirement { cores: 2, reserve: true, ..Requirement::default() };
-    let wide = script.requirement(requirement);
+    let wide = reserving(&mut script);
     let caller = script.plain(&[]);
     script.invoke(&[caller]);
     let first = script.plain(&[]);
@@ -434,8 +435,7 @@ fn a_node_with_a_waiting_caller_is_not_reserved() {
 fn a_reservation_ends_when_its_task_is_taken_back() {
     let mut script = script(fifo());
     script.node(0, 2);
-    let requirement = Requirement { cores: 2, reserve: true, ..Requirement::default() };
-    let wide = script.requirement(requirement);
+    let wide = reserving(&mut script);
     let (first, second) = (script.plain(&[]), script.plain(&[]));
     let wide = script.define(TaskKind::Plain, false, wide, &[]);
     let third = script.plain(&[]);
