@@ -105,8 +105,8 @@ class ConfigurationTest < Minitest::Test
   def test_unknown_key_is_warned_of_with_the_nearest
     _, err = capture_io { configuration("FAILED_TARGT: delete") }
     assert_match(/unknown key FAILED_TARGT \(nearest known key: FAILED_TARGET\)/, err)
-    _, err = capture_io { configuration("policy: fifo") }
-    assert_match(/unknown key policy \(nearest known key: QUEUE_PRIORITY\)/, err)
+    _, err = capture_io { configuration("RETRY: 1\n\npolicy: fifo") }
+    assert_match(/:3: unknown key policy \(nearest known key: QUEUE_PRIORITY\)/, err)
     _, err = capture_io { configuration("COLOUR_OF_CAMELS: brown") }
     assert_match(/unknown key COLOUR_OF_CAMELS \(known are BASEDIR, .*HOSTFILE.*WORK_DIR\)/, err)
   end
@@ -129,9 +129,11 @@ class ConfigurationTest < Minitest::Test
     end
   end
 
-  def test_wrong_value_names_its_origin
-    error = assert_raises(Rakuda::ConfigurationError) { configuration("FAILED_TARGET: burn") }
-    assert_match(/\AFAILED_TARGET=burn \(.*\): expected rename, delete, leave\z/, error.message)
+  def test_wrong_value_names_its_line
+    error = assert_raises(Rakuda::ConfigurationError) { configuration("# ours\nRETRY: 1\nFAILED_TARGET: burn") }
+    assert_match(/\AFAILED_TARGET=burn \(.+:3\): expected rename, delete, leave\z/, error.message)
+    error = assert_raises(Rakuda::ConfigurationError) { configuration("RETRY: 1\n\"RETRY\": many") }
+    assert_match(/\ARETRY=many \(.+:2\): expected a whole number /, error.message)
   end
 
   def test_variable_that_may_be_the_rakefiles_own_is_left_to_it

@@ -93,7 +93,8 @@ module Rakuda
     # @param options [Hash{String => Object}] keys set by options
     def initialize(files, variables, options)
       @entries = DEFAULTS.transform_values { |value| Entry.new(value, "default") }
-      Array(files).each { |file| read(file) }
+      @files = Array(files)
+      @files.each { |file| read(file) }
       FROM_ENVIRONMENT.each do |key|
         take(key, ENV[key], "environment") unless ENV.fetch(key, "").empty? || variables.key?(key)
       end
@@ -335,7 +336,7 @@ module Rakuda
       name = key.to_s.upcase.tr("-", "_")
       near = OTHER_NAMES[name] || DidYouMean::SpellChecker.new(dictionary: KEYS).correct(name).first
       hint = near ? "nearest known key: #{near}" : "known are #{KEYS.sort.join(", ")}"
-      $stderr.puts "rakuda: #{file}: unknown key #{key} (#{hint})"
+      $stderr.puts "rakuda: #{place(key, file)}: unknown key #{key} (#{hint})"
     end
 
     # A Rakefile may use such a name for its own ends (RETRY=yes): what is no value of ours is left to it.
@@ -426,8 +427,17 @@ module Rakuda
     end
 
     def complain(key, value, origin, expected)
-      given = origin == "option" ? "--#{key.downcase.tr("_", "-")} #{value}" : "#{key}=#{value} (#{origin})"
+      given = origin == "option" ? "--#{key.downcase.tr("_", "-")} #{value}" : "#{key}=#{value} (#{place(key, origin)})"
       raise ConfigurationError, "#{given}: expected #{expected}"
+    end
+
+    # @return [String] where a value came from, of a file with the line that sets the key (the last one wins)
+    def place(key, origin)
+      return origin unless @files.include?(origin)
+
+      names = YAML.parse_file(origin).root.children.each_slice(2).map(&:first)
+      name = names.reverse_each.find { |node| node.scalar? && node.value == key.to_s }
+      name ? "#{origin}:#{name.start_line + 1}" : origin
     end
   end
 end
