@@ -85,6 +85,9 @@ class BenchScalingTest < Minitest::Test
       # Elsewhere an mpirun without hosts stays where it is.
       assert_equal words.include?("slurm"), rakefile.include?('"mpirun", "--host", "localhost:4", "-n", "4"')
       assert_equal told, measured.places(parts)
+      # Folders of this machine are none of other nodes.
+      assert_equal words.empty?, rakefile.include?("OMPI_MCA_orte_tmpdir_base")
+      RubyVM::InstructionSequence.compile(rakefile)
     end
   end
 

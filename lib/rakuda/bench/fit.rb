@@ -186,7 +186,10 @@ module Rakuda
         begin_ns = Launch.now_ns
         command = ["mpirun", "-n", part.point.ranks.to_s, Programs.own(part.entry.name), "--dir", folder, "--size", part.scale,
                    "--hard-limit", @options[:timeout].to_s, *words, "--reps", "1", "--min-seconds", "0", "--quiet", "--out", out]
-        output, status = Launch.capture(Measured::MPI, *command, timeout: @options[:timeout] + Measured::LAST_WORDS_S)
+        output, status = Dir.mktmpdir("rakuda-mpi") do |apart|
+          mpi = Measured::MPI.merge(Measured::MPI_FOLDER => apart)
+          Launch.capture(mpi, *command, timeout: @options[:timeout] + Measured::LAST_WORDS_S)
+        end
         # 3: one repetition is no valid result.
         said = Measured.place(output) || Launch.reason(output)
         raise Failure, "#{part.entry.name}: #{said}" unless [0, 3].include?(status.exitstatus)

@@ -50,6 +50,8 @@ module Rakuda
       MPI = { "OMPI_ALLOW_RUN_AS_ROOT" => "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" => "1",
               "OMPI_MCA_rmaps_base_oversubscribe" => "1",
               "OMPI_MCA_mpi_yield_when_idle" => "1" }.freeze
+      # The variable with the folder that Open MPI keeps the files of its runs in.
+      MPI_FOLDER = "OMPI_MCA_orte_tmpdir_base"
 
       # A part, or one for each point of a sweep.
       # @return [Array<Part>]
@@ -149,8 +151,15 @@ module Rakuda
 
           #{Results::HEAD}: its benchmarks, one after the other, since two at once would measure each other.
 
+          MPI = #{MPI.inspect}.freeze
+          #{apart.chomp}
+
           # A kernel that ran and found its result not valid says so with 3: the result is there, with the reasons.
-          def kernel(*words) = sh(#{MPI.inspect}, *words) { |ok, status| ok || status.exitstatus == 3 or raise "\#{words.first} ended with \#{status.exitstatus}" }
+          def kernel(*words)
+            apart do |mpi|
+              sh(mpi, *words) { |ok, status| ok || status.exitstatus == 3 or raise "\#{words.first} ended with \#{status.exitstatus}" }
+            end
+          end
 
           # By then kernels end, also within a step.
           ENDS = Process.clock_gettime(Process::CLOCK_MONOTONIC) + #{@options[:timeout]}
@@ -187,6 +196,18 @@ module Rakuda
       # Under which name rakuda keeps what a task that failed has made.
       def failed(part) = "#{part.file}._fail_"
 
+      # For the Rakefile: what yields the environment of one run of Open MPI. A folder of this machine is none of a node's.
+      def apart
+        return "def apart = yield(MPI)" if @options.far?
+
+        <<~RUBY
+          require "tmpdir"
+          # Open MPI keeps the files of all runs of a user below one folder, and a run that begins while another removes that
+          # fails ("File exists"): each gets one of its own.
+          def apart = Dir.mktmpdir("rakuda-mpi") { |folder| yield({ **MPI, #{MPI_FOLDER.inspect} => folder }) }
+        RUBY
+      end
+
       # Asked for once, and not for kernels: these say it themselves.
       def machine = @machine ||= Machine.describe(@work)
 
@@ -202,13 +223,15 @@ module Rakuda
       def other_task(part, before, work)
         folder = File.join(work, part.entry.name)
         words = [part.entry.program, *part.settings.fetch(:words)]
-        environment = MPI.merge("BENCH_WORKERS" => @options[:workers].to_s)
+        workers = { "BENCH_WORKERS" => @options[:workers].to_s }
         <<~RUBY
           desc "ncore=#{slots}"
           file(#{part.file.inspect} => #{[before].compact.inspect}) do |t|
             rm_rf #{folder.inspect}, verbose: false
             mkdir_p #{folder.inspect}, verbose: false
-            sh(#{environment.inspect}, *#{words.inspect}, chdir: #{folder.inspect}, out: File.expand_path(t.name))
+            apart do |mpi|
+              sh(mpi.merge(#{workers.inspect}), *#{words.inspect}, chdir: #{folder.inspect}, out: File.expand_path(t.name))
+            end
             rm_rf #{folder.inspect}, verbose: false
           end
         RUBY
