@@ -11,6 +11,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Random tests of the crates take the same cases each time, so that a test of a change tells of the change. Another number
 # searches elsewhere.
 PROPTEST_RNG_SEED ?= 1
+# So many cases of each. As they are the same ones each time, a search takes more and another seed, and not every run.
+PROPTEST_CASES ?= 100
 # Seeds of `make sim`: so many, from this one on.
 SEEDS ?= 1000
 FROM ?= 1
@@ -92,7 +94,8 @@ LINTING = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__
 # There are no tests in comments.
 test-crates: build
 	$(LINTING) $(CARGO) test --workspace --locked --all-targets --no-run
-	$(LINTING) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --locked --lib --bins --tests
+	$(LINTING) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) PROPTEST_CASES=$(PROPTEST_CASES) \
+		$(CARGO) test --workspace --locked --lib --bins --tests
 	bin/rakudactl sim faults --repeat 200
 	bin/rakudactl sim faults --seed $$(git log -1 --format=%cd --date=format:%Y%m%d 2>/dev/null || echo 20260101)
 
