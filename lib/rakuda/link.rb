@@ -20,14 +20,18 @@ module Rakuda
     DEFINITIONS_MAX = 2000
     # Or this many prerequisites: a frame stays far below the protocol's 64 MiB.
     EDGES_MAX = 1_000_000
+    # Strings of 512 KiB and more are referred to otherwise, and msgpack 1.4.2 mixes up what is written after some of them.
+    COPIED = { write_reference_threshold: 1 << 30 }.freeze
+    # Bytes from which on a frame is sent whose messages may be long.
+    FRAME_BYTES = 8 << 20
 
     attr_reader :socket
 
     # @param socket [Socket] a connected stream socket
     def initialize(socket)
       @socket = socket
-      @packer = MessagePack::Packer.new          # messages not sent yet
-      @definitions = MessagePack::Packer.new     # entries of the DefineTasks message that is being collected
+      @packer = MessagePack::Packer.new(**COPIED)      # messages not sent yet
+      @definitions = MessagePack::Packer.new(**COPIED) # entries of the DefineTasks message that is being collected
       @definitions_count = 0
       @edges = 0
       @unpacker = MessagePack::Unpacker.new(symbolize_keys: true)
@@ -59,6 +63,7 @@ module Rakuda
       @packer.write_map_header(1).write("StartCommand").write_array_header(5)
              .write(command).write(number).write_string(bytes(line)).write(options)
       echo ? @packer.write_string(bytes(echo)) : @packer.write_nil
+      flush_when_long
     end
 
     # Adds a DefineRequirement.
@@ -84,6 +89,7 @@ module Rakuda
       list.each do |name, value|
         @packer.write_array_header(2).write_string(bytes(name)).write_string(bytes(value))
       end
+      flush_when_long
     end
 
     # Adds a DefineFiles, likewise.
@@ -91,6 +97,7 @@ module Rakuda
     def send_files(id, declared)
       @packer.write_map_header(1).write("DefineFiles").write_array_header(2).write(id)
              .write(declared.transform_values { |value| value.is_a?(Array) ? value.map(&:b) : value.b })
+      flush_when_long
     end
 
     # Adds one task to the DefineTasks message that is being collected.
@@ -194,6 +201,10 @@ module Rakuda
     # A MessagePack str when the bytes are ASCII, else a bin: never converted, whatever the encoding.
     def bytes(text)
       text.ascii_only? ? text : text.b
+    end
+
+    def flush_when_long
+      flush if @packer.buffer.size >= FRAME_BYTES
     end
 
     def flush_definitions
