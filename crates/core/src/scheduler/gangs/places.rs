@@ -23,7 +23,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Maximum number of gangs tried beside the oldest, each time that something becomes free.
+/// Maximum number of gangs tried, the oldest first, each time that something becomes free.
 const TRIED_MAX: usize = 8;
 
 /// What a plan takes of one node.
