@@ -216,6 +216,19 @@ class ExplainTest < Minitest::Test
     end
   end
 
+  def test_a_question_waits_while_as_many_are_asked_as_there_may_be
+    while_running("-j2", "top") do |folder|
+      Dir.chdir(folder) do
+        path = Dir[".rakuda/running/*.sock"].first
+        silent = Array.new(16) { UNIXSocket.new(path) }
+        client = UNIXSocket.new(path)
+        client.write("no json\n")
+        silent.each(&:close)
+        assert_match(/\A\{"error":/, client.gets)
+      end
+    end
+  end
+
   def test_clients_that_misbehave_disturb_neither_the_run_nor_each_other
     while_running("-j2", "top") do |folder|
       sockets = Dir.chdir(folder) do

@@ -22,7 +22,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
 
-/// Maximum number of clients at a time; more are turned away.
+/// Maximum number of clients at a time; more wait to be let in.
 const CLIENTS_MAX: usize = 16;
 /// Maximum number of clients that may wait to be let in.
 const BACKLOG: i32 = 128;
@@ -107,13 +107,12 @@ pub(crate) async fn next_question(control: &mut Option<Control>) -> ControlQuest
 
 async fn accept(listener: UnixListener, questions: mpsc::Sender<ControlQuestion>) {
     let places = Arc::new(Semaphore::new(CLIENTS_MAX));
-    loop {
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((client, _)) = listener.accept().await else {
             // Out of descriptors, say: not worth a run.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         let questions = questions.clone();
         spawn_local(async move {
             let _ = tokio::time::timeout(CLIENT_TIME, serve(client, questions)).await;
