@@ -79,9 +79,10 @@ test-setup:
 	@tools/setup packages.apt test/packages.apt examples/*/packages.apt iobench/packages.apt
 
 # Lints and the crates' tests run beside the Ruby tests, which wait most of the time; so what is waited for from afar comes
-# while the engine is built.
+# while the engine is built. What two parts of the tests would build at once is built before.
 test: test-setup
 	@tools/validators & validators=$$!; $(MAKE) build build-bench; built=$$?; wait $$validators && exit $$built
+	@$(MAKE) --no-print-directory -C iobench build/faults.so
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif

@@ -4,9 +4,9 @@ require "fileutils"
 require "tmpdir"
 
 # Runs the Ruby tests: each folder of `test/` that holds `*_test.rb` is a part, in a process of its own, so that what
-# one folder does to the process (signals, the current directory, rake's application) cannot reach another. Parts run
-# side by side: those that compute beside those that wait most of the time, of each kind the long ones first. What a part
-# prints is shown as a whole when it has ended.
+# one folder does to the process (signals, the current directory, rake's application) cannot reach another. So is a file
+# that COMPUTING names: else its folder would be alone at the end. Parts run side by side: those that compute beside those
+# that wait most of the time, of each kind the long ones first. What a part prints is shown as a whole when it has ended.
 #
 # usage: ruby test/run.rb [FILE_OR_FOLDER ...] [-- MINITEST_OPTION ...]
 #
@@ -26,8 +26,8 @@ class TestRun
   # About what a part takes beside three others, in seconds: only the order is made of it. A part that is not here comes
   # first of those that compute. The last of them, test/bench, builds a program, and waits while BESIDE compiles.
   COMPUTING = {
-    "test" => 390, "test/e2e" => 350, "test/iobench" => 270, "test/examples" => 65, "test/near" => 55,
-    "test/installation" => 45, "test/bench" => 30
+    "test" => 390, "test/e2e" => 350, "test/iobench/runner_test.rb" => 150, "test/iobench" => 130, "test/examples" => 65,
+    "test/near" => 55, "test/installation" => 45, "test/bench" => 30
   }.freeze
   WAITING = {
     "test/cluster/sites" => 275, "test/cluster/gfarm" => 250, "test/cluster/ssh" => 230, "test/cluster/slurm" => 175,
@@ -109,7 +109,8 @@ class TestRun
   # Those that run alone, and the others.
   def parts
     alone, others = files.sort.partition { |file| File.read(file).match?(ALONE) }
-    folders = others.group_by { |file| File.dirname(file) }.map { |folder, tests| Part.new(folder, tests) }
+    folders = others.group_by { |file| COMPUTING.key?(file) ? file : File.dirname(file) }
+                    .map { |name, tests| Part.new(name, tests) }
     [alone.map { |file| Part.new(file, [file]) }, folders.sort_by { |part| [-seconds(part), part.name] }]
   end
 
