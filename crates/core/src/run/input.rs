@@ -293,8 +293,8 @@ pub enum Effect<C> {
         /// The task.
         id: TaskId,
     },
-    /// All is known of an attempt: the shell takes it, hands in [`Event::ActionEnded`], and notes its end with what that says
-    /// of another attempt.
+    /// All is known of an attempt: the shell takes it, hands in [`Event::ActionEnded`], and notes its end with what
+    /// that says of another attempt.
     Finish {
         /// The task.
         id: TaskId,
