@@ -79,10 +79,9 @@ test-setup:
 	@tools/setup packages.apt test/packages.apt examples/*/packages.apt iobench/packages.apt
 
 # Lints and the crates' tests run beside the Ruby tests, which wait most of the time; so what is waited for from afar comes
-# while the engine is built. What two parts of the tests would build at once is built before.
+# while the engine is built.
 test: test-setup
 	@tools/validators & validators=$$!; $(MAKE) build build-bench; built=$$?; wait $$validators && exit $$built
-	@$(MAKE) --no-print-directory -C iobench build/faults.so
 ifeq ($(findstring testbed,$(WITHOUT)),)
 	@tools/setup testbed/packages.apt
 endif

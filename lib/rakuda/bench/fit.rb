@@ -186,7 +186,8 @@ module Rakuda
         begin_ns = Launch.now_ns
         command = ["mpirun", "-n", part.point.ranks.to_s, Programs.own(part.entry.name), "--dir", folder, "--size", part.scale,
                    "--hard-limit", @options[:timeout].to_s, *words, "--reps", "1", "--min-seconds", "0", "--quiet", "--out", out]
-        output, status = Dir.mktmpdir("rakuda-mpi") do |apart|
+        base = FileUtils.mkdir_p(ENV.fetch(Measured::MPI_FOLDER, Dir.tmpdir)).first
+        output, status = Dir.mktmpdir("rakuda-mpi", base) do |apart|
           mpi = Measured::MPI.merge(Measured::MPI_FOLDER => apart)
           Launch.capture(mpi, *command, timeout: @options[:timeout] + Measured::LAST_WORDS_S)
         end

@@ -204,7 +204,11 @@ module Rakuda
           require "tmpdir"
           # Open MPI keeps the files of all runs of a user below one folder, and a run that begins while another removes that
           # fails ("File exists"): each gets one of its own.
-          def apart = Dir.mktmpdir("rakuda-mpi") { |folder| yield({ **MPI, #{MPI_FOLDER.inspect} => folder }) }
+          def apart
+            base = ENV.fetch(#{MPI_FOLDER.inspect}, Dir.tmpdir)
+            mkdir_p base, verbose: false
+            Dir.mktmpdir("rakuda-mpi", base) { |folder| yield({ **MPI, #{MPI_FOLDER.inspect} => folder }) }
+          end
         RUBY
       end
 
