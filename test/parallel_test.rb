@@ -118,6 +118,11 @@ module ParallelTests
           system("exit #{i + 10}")
           sleep 0.002
           raise "#{i}: #{$?.exitstatus}" unless $?.exitstatus == i + 10
+          10.times do
+            sh("exit #{i}", verbose: false) {}
+            sleep 0.001 # waits for a core first
+            raise "#{i}: #{$?.exitstatus}" unless $?.exitstatus == i
+          end
         end
       end
     RAKEFILE

@@ -138,7 +138,7 @@ module Rakuda
 
     def hold_for(activity)
       hold = request(Fiber.current)
-      @reactor.park
+      activity.keep_status { @reactor.park }
       activity.display_held = true
     ensure
       give_up(hold) unless activity.display_held

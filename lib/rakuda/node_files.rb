@@ -135,7 +135,7 @@ module Rakuda
         fields.map! { |field| field&.b }
         @link.send_message(message, request, action.number, *fields)
         @waiting[request] = Fiber.current
-        @reactor.park
+        action.keep_status { @reactor.park }
       rescue Exception # rubocop:disable Lint/RescueException -- the Fiber may serve another activity when the answer comes
         @waiting.delete(request)
         raise

@@ -224,7 +224,7 @@ module Rakuda
 
       @link.send_message("WantLease", action.number)
       @leases[action.number] = Fiber.current
-      @reactor.park
+      action.keep_status { @reactor.park }
       action.leased = true
     rescue Exception # rubocop:disable Lint/RescueException -- the Fiber may serve another activity when the answer comes
       @leases.delete(action.number)
@@ -537,7 +537,16 @@ module Rakuda
     # The hub says why a task failed, of which its action knows nothing.
     def add_failure(name, number, reason)
       kind = { TargetNotMade: TargetNotMade, OutputSpoilt: OutputSpoilt }.fetch(name, StagingFailed)
-      @failures.add(number, @planner.tasks[number], kind.new(text(reason)))
+      task = @planner.tasks[number]
+      error = kind.new(text(reason))
+      error.set_backtrace([place_of(task)].compact)
+      @failures.add(number, task, error)
+    end
+
+    # File and line of a task.
+    def place_of(task)
+      file, line = task.actions.first&.source_location
+      task.locations.first || ("#{file}:#{line}" if file)
     end
 
     def on_task_blamed(name, number, reason, slots = nil)
@@ -616,8 +625,7 @@ module Rakuda
       # An action that has moved may have made its file where it was before.
       return if task.nil? || task.actions.empty? || @moved.key?(number)
 
-      file, line = task.actions.first.source_location
-      place = task.locations.first || ("#{file}:#{line}" if file)
+      place = place_of(task)
       $stderr.puts "#{@application.name}: task #{task.name} ended well but its file does not exist#{" (#{place})" if place}"
     end
   end

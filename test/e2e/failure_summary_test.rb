@@ -178,7 +178,7 @@ class FailureSummaryTest < Minitest::Test
     %w[-j1 -j2].each do |jobs|
       rakuda(STRICT, jobs, "--strict", "above") do |run|
         assert_equal 1, run.status
-        assert_match(/^Tasks: TOP => above => unmade$/, run.err)
+        assert_match(%r{^Rakuda::TargetNotMade: task unmade: .*\n\S+/Rakefile:1\nTasks: TOP => above => unmade$}, run.err)
         assert_equal ["== rakuda: 1 failed, 1 not run because of it, 0 done ==",
                       "  error: its action ended well but did not make it (--strict)"], block_of(run).values_at(0, 2)
       end
