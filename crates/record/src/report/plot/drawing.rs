@@ -69,6 +69,11 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// What a picture that shows at most `most` things says when there are more.
+pub fn first_of(most: usize, all: usize) -> String {
+    if all > most { format!(" (the first {most} of {all})") } else { String::new() }
+}
+
 /// A class for the colour of the `index`th of `shown` rules; what comes after them has that of the others.
 pub fn colour_class(index: usize, shown: usize) -> usize {
     if index < shown.min(COLOURS.len() - 1) || (index < COLOURS.len() && shown == COLOURS.len()) {
@@ -138,6 +143,14 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_picture_says_what_it_leaves_out() {
+        assert_eq!(
+            ["", " (the first 60 of 61)"],
+            [60, 61].map(|all| first_of(60, all)).each_ref().map(|it| &**it)
+        );
+    }
 
     #[test]
     fn steps_are_round() {

@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use rakuda_core::sync::statistics::Spread;
 
 use crate::report::plot::clocks::clocks;
-use crate::report::plot::drawing::{LEFT, RIGHT, WIDTH, colour_class, document, escape, inline};
+use crate::report::plot::drawing::{
+    LEFT, RIGHT, WIDTH, colour_class, document, escape, first_of, inline,
+};
 use crate::report::plot::round_axes::{HEIGHT, POINTS_MAX, bar, foot, label, time_axis, whisker};
 use crate::sync::{Group, Measured, SyncFigures};
 
@@ -87,7 +89,9 @@ pub fn round_pictures(figures: &SyncFigures) -> Vec<(&'static str, String)> {
 fn rounds(figures: &SyncFigures) -> Option<String> {
     let all = figures.rounds().iter().map(|round| &round.ended);
     let known = all.filter_map(|round| Some((round, round.lag_ns?)));
-    let points: Vec<_> = known.take(POINTS_MAX).collect();
+    let mut points: Vec<_> = known.collect();
+    let left_out = first_of(POINTS_MAX, points.len());
+    points.truncate(POINTS_MAX);
     let most_ns = points.iter().map(|(round, lag_ns)| lag_ns + round.clock_bound_ns).max()?;
     let mut body = String::new();
     let high = time_axis(&mut body, most_ns);
@@ -110,7 +114,7 @@ fn rounds(figures: &SyncFigures) -> Option<String> {
             lag_ns / 1e3
         );
     }
-    foot(&mut body, "start lag, µs, by round", &[]);
+    foot(&mut body, &format!("start lag, µs, by round{left_out}"), &[]);
     Some(body)
 }
 
@@ -223,7 +227,9 @@ fn by_round(all: &BTreeMap<(Group, u32), Measured>, what: &str) -> Option<String
             spread.count
         );
     }
-    let words = format!("{what}, µs, by round {least} to {most}: mean, smallest to largest");
+    let left_out = first_of(POINTS_MAX, all.len());
+    let words =
+        format!("{what}, µs, by round {least} to {most}: mean, smallest to largest{left_out}");
     foot(&mut body, &words, &key_of(&groups));
     Some(body)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::report::Report;
 use crate::report::format::seconds;
-use crate::report::plot::drawing::{colour_class, document, escape, inline};
+use crate::report::plot::drawing::{colour_class, document, escape, first_of, inline};
 use crate::summary::stats::LogBins;
 use crate::summary::tables::GroupSummary;
 
@@ -77,9 +77,10 @@ pub fn rule_axis(bins: &LogBins) -> (String, String) {
 pub fn rules(report: &Report) -> String {
     let summary = report.summary;
     let mut body = String::new();
-    let shown = summary.ranked.len().min(ROWS_MAX);
-    let high = 30.0 + (HIGH + 8.0) * shown as f64 + 46.0;
-    let title = format!("Time of attempts by rule, run {}", report.run.started.run);
+    let all = summary.ranked.len();
+    let high = 30.0 + (HIGH + 8.0) * all.min(ROWS_MAX) as f64 + 46.0;
+    let left_out = first_of(ROWS_MAX, all);
+    let title = format!("Time of attempts by rule{left_out}, run {}", report.run.started.run);
     let _ = write!(body, "<text x=\"12\" y=\"20\">{}</text>", escape(&title));
     if let Some(bins) = &summary.bins {
         for (index, &group) in summary.ranked.iter().take(ROWS_MAX).enumerate() {
