@@ -40,6 +40,21 @@ class StopTest < Minitest::Test
     puts "\n#{ABOVE_STOPS} stops (seed #{SEED}) of #{ways}: none kept a half"
   end
 
+  # A guard that was killed stays the hub's parent until it has come to its end, which may be after the hub's. As it
+  # would then, this one does nothing.
+  def test_what_commands_have_left_ends_with_the_hub_when_the_guard_is_late_to_die
+    folder = folder_of(:title, "late guard", SlowWriters::OF_COMMANDS)
+    pid = start(folder, pgroup: true)
+    wait_until(folder) { File.size?(File.join(folder, "out")) }
+    processes = RunProcesses.of(pid)
+    Process.kill(:STOP, *processes.values_at(:starter, :guard))
+    Process.kill(:KILL, processes.fetch(:front))
+    wait_until(folder) { !RunProcesses.alive?(processes.fetch(:hub)) }
+    Process.kill(:KILL, *processes.values_at(:starter, :guard))
+    Process.wait(pid)
+    check(folder, "a guard that is late to die")
+  end
+
   # Its hub waits for a command that takes its time to end.
   def test_a_run_of_which_only_the_hub_is_left_is_waited_for
     folder = new_folder("slow end", <<~RUBY)

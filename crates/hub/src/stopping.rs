@@ -178,14 +178,16 @@ impl Hub {
         RunEnding::CutOff
     }
 
-    /// Without a guard: also what no mark tells. The next run waits for the mark of this one, which is free when the
-    /// record is closed, and would kill this process then.
+    /// What commands have left stands below this process. Whether its guard will live to end that cannot be known: one
+    /// that was killed stays this process's parent until it has let go of its memory and its files. Without a guard
+    /// also what Ruby had started ends, by the mark. The next run waits for the mark of this one, which is free when
+    /// the record is closed, and would kill this process then.
     fn end_what_is_left(&self) {
-        if self.guard.is_gone() {
-            trees::kill_all_below(&[]);
-            if let Some(mark) = processes::own_mark() {
-                processes::kill_marked(&mark, self.front.as_slice());
-            }
+        trees::kill_all_below(&[]);
+        if self.guard.is_gone()
+            && let Some(mark) = processes::own_mark()
+        {
+            processes::kill_marked(&mark, self.front.as_slice());
         }
     }
 
