@@ -44,6 +44,11 @@ impl Guard {
         let _ = self.socket.as_ref().map(|socket| socket.try_write(bytes));
     }
 
+    /// Whether this process is a hub alone, below a guard, and not one of a test beside others.
+    pub(crate) fn was_above(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Whether it is gone, so that no process above this one ends what the run has left.
     pub(crate) fn is_gone(&self) -> bool {
         is_gone(self.process)

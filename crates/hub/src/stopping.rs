@@ -183,7 +183,9 @@ impl Hub {
     /// also what Ruby had started ends, by the mark. The next run waits for the mark of this one, which is free when
     /// the record is closed, and would kill this process then.
     fn end_what_is_left(&self) {
-        trees::kill_all_below(&[]);
+        if self.guard.was_above() {
+            trees::kill_all_below(&[]);
+        }
         if self.guard.is_gone()
             && let Some(mark) = processes::own_mark()
         {
