@@ -63,9 +63,22 @@ class ClusterHostsCase < Minitest::Test
     write("rakuda.yaml", "HEARTBEAT: 60\nPROGRESS: off\n")
   end
 
-  # What a test that failed has left is nobody else's.
+  # What a test that failed has left is nobody else's. What it waited for in vain is to be seen all the same.
   def teardown
-    Testbed.spoilt unless passed?
+    return if passed?
+
+    warn "#{name} failed. #{what_is_there}" if @testbed
+    Testbed.spoilt
+  end
+
+  # What its run has printed and noted, and what each host runs.
+  def what_is_there
+    journals = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").map { |path| File.readlines(path).last(60).join }
+    hosts = ["head", *@testbed.hosts].map do |host|
+      listed = @testbed.run(host, "ps", "-eo", "pid,ppid,stat,etimes,wchan:24,args", chdir: "/", limit: 20).out
+      "#{host}:\n#{listed.lines.map { |line| line.chomp[0, 160] }.join("\n")}"
+    end
+    ["It has printed:\n#{@printed}", "Journal:", *journals, *hosts].join("\n")
   end
 
   def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 0 }
@@ -109,7 +122,8 @@ class ClusterHostsCase < Minitest::Test
     IO.pipe do |reader, writer|
       pid = @testbed.start("head", *command, chdir: @folder, environment: environment, out: writer, err: writer)
       writer.close
-      printed = Thread.new { reader.read }
+      printed = Thread.new { reader.each_line.with_object(@printed = +"") { |line, all| all << line } }
+      printed.report_on_exception = false
       wait_for("#{begun} tasks to begin") { begun?(begun) }
       yield pid
       _, status = Process.wait2(pid)

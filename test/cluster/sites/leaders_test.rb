@@ -98,7 +98,6 @@ class ClusterLeadersTest < ClusterHostsCase
     assert status.success?, printed
     assert_all_made
     assert_equal %w[host1], makers
-  ensure
     mend_the_far_site
   end
 
@@ -115,7 +114,6 @@ class ClusterLeadersTest < ClusterHostsCase
     assert_equal 1, printed.scan(" lost (").size, printed
     assert_all_made
     assert_equal %w[host1], makers
-  ensure
     mend_the_far_site
   end
 

@@ -53,7 +53,6 @@ class ClusterSyncFaultsTest < ClusterSyncCase
     end
     assert_given_up out, status, /node host2 was lost, where worker 2/
     wait_until_gates_are_free("host1")
-  ensure
     @testbed.fault("mend-link", "host2")
     wait_until_nothing_runs("host1", "host2")
   end
