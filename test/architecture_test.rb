@@ -49,7 +49,7 @@ class ArchitectureTest < Minitest::Test
   end
 
   CLOCKS = /clock::Reading::now\(|(?<!\.)\b(?:monotonic|journal|wall|file|machine)_ns\(\)|\b(?:Instant|SystemTime)::now\b|
-            \btokio::time\b/x
+            \btokio::time\b|\b(?:thread::sleep|recv_timeout)\(/x
   # Files of hub and core that read a clock, or wait by one, and why.
   CLOCK_READERS = {
     "crates/hub/src/hub.rs" => "the loop: it hands what it has read to all others, and sleeps until they are due",
@@ -57,7 +57,9 @@ class ArchitectureTest < Minitest::Test
     "crates/hub/src/staging/hosts.rs" => "a data link is dialled again and again, until DIAL_LIMIT fails who wants it",
     "crates/hub/src/control.rs" => "a client that is slow to ask is closed; without descriptors the next one waits",
     "crates/hub/src/printer.rs" => "at the end of a run it waits a little for whoever reads the output",
-    "crates/hub/src/start.rs" => "before the loop: waits until another process has settled an earlier run"
+    "crates/hub/src/start.rs" => "before the loop: waits until another process has settled an earlier run",
+    "crates/hub/src/record/recover.rs" => "pauses between two tries to lock an earlier run's record",
+    "crates/hub/src/progress/earlier.rs" => "the first estimate waits a little for the durations of earlier runs"
   }.freeze
 
   # What the hub decides and notes is as of the moment that its loop has read.
