@@ -34,7 +34,7 @@ static const struct option common[] = {
      NULL},
     {"reps", OPTION_COUNT, &settings.repetitions, 1, 9999, "N",
      "repetitions: epochs, configurations, outputs", NULL},
-    {"compute", OPTION_TIME, &settings.compute_s, 0, 0, "SECONDS", "compute so long between two writes (0)",
+    {"compute", OPTION_TIME, &settings.compute_s, 0, 0, "SECONDS", "time to compute between two writes (0)",
      NULL},
     {"fsync", OPTION_WORD, &settings.fsync, 0, 0, "none|file", "fsync each file, timed as flush (none)",
      NULL},

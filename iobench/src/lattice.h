@@ -23,7 +23,7 @@ void lattice_link(uint64_t key, uint64_t number, link_matrix out);
 /* The largest deviation of an element of U U^+ from the unit matrix, and of det U from 1. */
 double lattice_deviation(link_matrix u);
 
-/* Reverses the bytes of each of so many doubles. */
+/* Reverses the bytes of `doubles` doubles. */
 void lattice_swap(void *data, int64_t doubles);
 
 /* SciDAC's two checksums: exclusive or of the CRC-32 of all sites, turned left by the site's number modulo 29

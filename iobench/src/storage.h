@@ -38,7 +38,7 @@ bool storage_evict(const char *path);
 int storage_create(const char *path, int flags);
 int storage_open(const char *path, int flags);
 
-/* Exactly so many bytes at the offset; `path` for the message. `calls` counts system calls. */
+/* Exactly `bytes` bytes at the offset; `path` for the message. `calls` counts system calls. */
 bool storage_write(int fd, const char *path, const void *data, size_t bytes, int64_t offset, int64_t *calls);
 bool storage_read(int fd, const char *path, void *data, size_t bytes, int64_t offset, int64_t *calls);
 bool storage_sync(int fd, const char *path);

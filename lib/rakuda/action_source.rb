@@ -207,7 +207,7 @@ module Rakuda
       @tokens << Token.new(:heredoc_end, text, @depth)
     end
 
-    # Comes when a heredoc with `<<~` has been closed: its lines have so many columns that are not in the string.
+    # Comes when a heredoc with `<<~` has been closed, with the columns of its lines that are not in the string.
     def on_heredoc_dedent(_value, width)
       @heredoc.each { |token| dedent_string(token.text, width) if token.column.zero? }
     end

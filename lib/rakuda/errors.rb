@@ -24,7 +24,7 @@ module Rakuda
   # A task failed and the engine alone knows why.
   class TaskFailed < Error; end
 
-  # A task was lost with so many nodes that it is suspected of taking them down.
+  # A task was lost with several nodes, and is suspected of taking them down.
   class TaskBlamed < TaskFailed; end
 
   # Tasks were to begin together and never can.

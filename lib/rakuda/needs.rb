@@ -51,7 +51,7 @@ module Rakuda
     EXPRESSION_BYTES_MAX = 4096
     # The name under which the environment stands among the parameters of a task.
     ENVIRONMENT = "needs env"
-    # A lambda for `memory` is asked about so many attempts; those after them need what the last of these does.
+    # Maximum attempts that a lambda for `memory` is asked about. Later ones need what the last of these does.
     ATTEMPTS_ASKED_MAX = 100
     # Milliseconds of the units of a time.
     TIME_UNITS = { "ms" => 1, "" => 1000, "s" => 1000, "m" => 60_000, "min" => 60_000, "h" => 3_600_000 }.freeze

@@ -165,7 +165,7 @@ module Rakuda
 
       private
 
-      # Adds them, as they stand behind one another; so many rules stand before these.
+      # Adds them, as they stand behind one another; `level` rules stand before these.
       def add_short_rules(found, application, name, level)
         return if level >= RULE_LEVELS_MAX
 

@@ -7,7 +7,7 @@
 module Rakuda
   # Signal handlers of a session.
   class Signals
-    # After so many SIGINTs nothing is waited for.
+    # Number of SIGINTs after which nothing is waited for.
     PATIENCE = 3
     # What ends a run in good order. Others end Ruby as they do with rake, and the engine then ends the rest.
     NAMES = %w[INT TERM HUP QUIT].freeze

@@ -132,7 +132,7 @@ module Rakuda
       end
     end
 
-    # The workers that do nothing: what it costs to start and end so many.
+    # The workers that do nothing: what it costs to start and end them.
     def define_null(prerequisites)
       @options.overhead.times.reduce(prerequisites) do |before, number|
         label = number.zero? ? "null" : "null_#{number}"

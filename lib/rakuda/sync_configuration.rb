@@ -84,7 +84,7 @@ module Rakuda
       @options[:workers] ? "--workers" : "#{place("WORKER_COUNT")}: WORKER_COUNT"
     end
 
-    # Each worker begins so long after the one before it.
+    # Each worker begins `step` seconds after the one before it.
     def steps(step)
       stop = @options[:stop_after]
       last = (@workers.sum - 1) * step

@@ -55,7 +55,7 @@ module Rakuda
     end
 
     # @param worker [Sync::Worker]
-    # @return [Integer] it begins so long after the others' instant
+    # @return [Integer] time from the others' instant to its beginning
     def offset_ns(worker)
       value = @offset.respond_to?(:call) ? @offset.call(worker) : @offset
       value = @offset.fetch(worker.id) if @offset.is_a?(Array)

@@ -17,7 +17,7 @@ module Rakuda
         sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2.0
       end
 
-      # @param what [String] that of which there are so many
+      # @param what [String] what is counted
       # @return [String, nil] why they say too little, unless the size is tiny; nil when they do not
       def too_few(count, what)
         return if count >= REPETITIONS_MIN

@@ -43,7 +43,7 @@ module Rakuda
       METADATA_OPERATIONS = 200
 
       # @param sides [Array<Integer>] of the first mesh
-      # @param factor [Float] so many times the cells
+      # @param factor [Float] the cells are multiplied by it
       # @return [Array<Integer>] each a multiple of `unit`
       def self.mesh(sides, factor, unit)
         each = factor**(1.0 / sides.size)
@@ -52,7 +52,7 @@ module Rakuda
 
       # @param time [Float] of a repetition, s
       # @param target [Float] what it is to take
-      # @return [Float, nil] so many times its size; nil when it is long enough
+      # @return [Float, nil] its size is to be multiplied by it; nil when it is long enough
       def self.growth(time, target)
         return if time >= target
 

@@ -23,7 +23,7 @@ module Rakuda
                  /noticed that process rank/,
                  /\b(?:cannot|could not|error|failed|killed|no such|refused|exceeded|wrong|expected)\b/i].freeze
       LINE_MAX = 300
-      # What starting and waiting take themselves: the median of so many programs that do nothing, and the part of the
+      # What starting and waiting take themselves: the median over programs that do nothing, and the part of the
       # shortest round that it may be.
       NULL_RUNS = 5
       NULL_LIMIT_S = 60
