@@ -65,10 +65,9 @@ class ClusterHostsCase < Minitest::Test
 
   # What a test that failed has left is nobody else's. What it waited for in vain is to be seen all the same.
   def teardown
-    return if passed?
-
-    warn "#{name} failed. #{what_is_there}" if @testbed
-    Testbed.spoilt
+    warn "#{name} failed. #{what_is_there}" if @testbed && !passed?
+  ensure
+    Testbed.spoilt unless passed?
   end
 
   # What its run has printed and noted, and what each host runs.
