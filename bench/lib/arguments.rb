@@ -9,12 +9,17 @@ module Arguments
   # @param defaults [Array<Integer>] one for each number that may be given
   # @return [Array<Integer>] as many
   def self.numbers(usage, *defaults)
-    if ARGV.intersect?(HELP)
-      puts usage
-      exit
-    end
+    help(usage)
     wrong = ARGV.grep_v(/\A[1-9]\d*\z/).first || ARGV[defaults.size]
     abort "#{wrong}: a number is not expected here, or this is none above 0; #{usage}" if wrong
     defaults.zip(ARGV).map { |default, word| word ? Integer(word) : default }
+  end
+
+  # Ends with the usage where it is asked for.
+  def self.help(usage)
+    return unless ARGV.intersect?(HELP)
+
+    puts usage
+    exit
   end
 end
