@@ -55,6 +55,8 @@ class ClusterGangsTest < ClusterHostsCase
     }
   C
 
+  # What the stream carries (18 KB) fits into the pipe to rank 0: the mpirun of Open MPI 4.1 may crash, rarely, when its stdin
+  # ends while that pipe is full (docs/guide/streams.md).
   def test_a_program_on_several_hosts_reads_one_stream_and_writes_another_by_its_first_rank
     write("hosts", "host1 2\nhost2 2\nhost3 2\n")
     write("sum.c", MPI_SUM)
@@ -62,18 +64,18 @@ class ClusterGangsTest < ClusterHostsCase
       stream :numbers, from: %w[w1 w2], to: "sums"
       stream :results, from: "sums", to: "out"
       file("sum" => "sum.c") { |t| sh "mpicc -o sum sum.c" }
-      %w[w1 w2].each { |w| task(w) { sh "seq 10000" } }
+      %w[w1 w2].each { |w| task(w) { sh "seq 2000" } }
       needs nodes: 2, cores: 2
       task(sums: "sum") { sh "echo $RAKUDA_NODES > nodes; #{MPIRUN} --hostfile $RAKUDA_HOSTFILE $PWD/sum" }
       file("out") { |t| sh "cat > \#{t.name}" }
       task default: "out"
     RUBY
     assert_equal 0, result.status, result.err
-    assert_equal "4 ranks: 100010000\n", read("out")
+    assert_equal "4 ranks: 4002000\n", read("out")
     assert_equal 2, read("nodes").split(",").uniq.size
     streams = JSON.parse(ctl("report", "--json")).fetch("streams")
     accounts = streams.map { |stream| stream.values_at("name", "records", "balanced") }
-    assert_equal [["numbers", 20_000, true], ["results", 1, true]], accounts.sort
+    assert_equal [["numbers", 4000, true], ["results", 1, true]], accounts.sort
   end
 
   # (That another node may take the place of the home is tested in crates/core/tests/gangs.rs.)
