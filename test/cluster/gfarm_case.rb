@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
+require "support/failed_run"
 require "support/waiting"
 
 # What tests of runs in Gfarm share: a testbed of three hosts with a file server each, a folder in Gfarm, and a chain of
 # tasks that waits in its middle. It tests nothing.
 class ClusterGfarmCase < Minitest::Test
+  include FailedRun
   include Waiting
 
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
@@ -32,11 +34,6 @@ class ClusterGfarmCase < Minitest::Test
     @testbed.run!("head", "mkdir", @folder, chdir: "/")
   end
 
-  # What a test that failed has left is nobody else's.
-  def teardown
-    Testbed.spoilt unless passed?
-  end
-
   def write(path, content, host: "head")
     @testbed.run!(host, "sh", "-c", "cat > #{path}", stdin: content, chdir: @folder)
   end
@@ -49,7 +46,7 @@ class ClusterGfarmCase < Minitest::Test
   # status.
   def running(rakefile, *words, folder: @folder)
     @testbed.run!("head", "sh", "-c", "cat > Rakefile", stdin: rakefile, chdir: folder)
-    printed = +""
+    printed = @printed = +""
     IO.pipe do |reader, writer|
       pid = @testbed.start("head", RAKUDA, "-q", "-F", "#{@shared}/hosts", *words, "SHARED=#{@shared}",
                            chdir: folder, environment: { "SHARED" => @shared, "RAKEOPT" => "--output line" }, out: writer,
@@ -59,7 +56,6 @@ class ClusterGfarmCase < Minitest::Test
       yield -> { printed.dup }
       _, status = Process.wait2(pid)
       listening.join
-      @printed = printed
       return printed, status
     end
   end

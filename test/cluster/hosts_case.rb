@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "json"
+require "support/failed_run"
 require "support/waiting"
 
 # What tests of runs on many hosts share: a testbed of three hosts over ssh, a folder that all of them see, and tasks
 # that wait until they are told to end. It tests nothing.
 class ClusterHostsCase < Minitest::Test
+  include FailedRun
   include Waiting
 
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
@@ -63,23 +65,6 @@ class ClusterHostsCase < Minitest::Test
     write("rakuda.yaml", "HEARTBEAT: 60\nPROGRESS: off\n")
   end
 
-  # What a test that failed has left is nobody else's. What it waited for in vain is to be seen all the same.
-  def teardown
-    warn "#{name} failed. #{what_is_there}" if @testbed && !passed?
-  ensure
-    Testbed.spoilt unless passed?
-  end
-
-  # What its run has printed and noted, and what each host runs.
-  def what_is_there
-    journals = Dir.glob("#{@folder}/.rakuda/runs/*/journal.jsonl").map { |path| File.readlines(path).last(60).join }
-    hosts = ["head", *@testbed.hosts].map do |host|
-      listed = @testbed.run(host, "ps", "-eo", "pid,ppid,stat,etimes,wchan:24,args", chdir: "/", limit: 20).out
-      "#{host}:\n#{listed.lines.map { |line| line.chomp[0, 160] }.join("\n")}"
-    end
-    ["It has printed:\n#{@printed}", "Journal:", *journals, *hosts].join("\n")
-  end
-
   def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 0 }
 
   def write(path, content)
@@ -110,7 +95,7 @@ class ClusterHostsCase < Minitest::Test
     @testbed.run!("head", RAKUDACTL, *words, chdir: @folder)
   end
 
-  # Starts a run of WAITING, and yields when so many tasks have begun; returns what it printed and its status.
+  # Starts a run of WAITING, and yields when `begun` tasks have begun; returns what it printed and its status.
   def while_waiting(*words, begun: 4, hosts: "hosts", &block)
     while_command_waits(RAKUDA, "-F", hosts, *words, begun: begun, &block)
   end

@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
 require "json"
+require "support/failed_run"
 require "support/staged_files"
 require "support/waiting"
 
 # What tests of runs on hosts that share no file system share: the run's folder is on head alone. What tasks are to tell
 # the test they write into a folder that all see. It tests nothing.
 class ClusterStagingCase < Minitest::Test
+  include FailedRun
   include StagedFiles
   include Waiting
 
@@ -22,11 +24,6 @@ class ClusterStagingCase < Minitest::Test
     all_hosts("rm -rf #{@folder} /tmp/rakuda-*/files", "head", "host1", "host2", "host3")
     @testbed.run!("head", "mkdir", "-p", "#{@folder}/in", chdir: "/srv")
     write("hosts", "host1 2\nhost2 2\n")
-  end
-
-  # What a test that failed has left is nobody else's.
-  def teardown
-    Testbed.spoilt unless passed?
   end
 
   def all_hosts(script, *hosts)
@@ -61,7 +58,7 @@ class ClusterStagingCase < Minitest::Test
       words = [RAKUDA, "-F", hosts, "--filesystem", "local", "-q", *words]
       pid = @testbed.start("head", *words, chdir: @folder, out: writer, err: writer)
       writer.close
-      printed = Thread.new { reader.read }
+      printed = Thread.new { reader.each_line.with_object(@printed = +"") { |line, all| all << line } }
       yield pid
       _, status = Process.wait2(pid)
       return printed.value, status

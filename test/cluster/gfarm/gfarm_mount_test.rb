@@ -31,7 +31,9 @@ class ClusterGfarmMountTest < ClusterGfarmCase
   end
 
   def teardown
-    @spoilt || !passed? ? Testbed.spoilt : %w[host1 host2].each { |host| @testbed.run!(host, "gfarm2fs", "/srv/gfarm") }
+    return super if @spoilt || !passed?
+
+    %w[host1 host2].each { |host| @testbed.run!(host, "gfarm2fs", "/srv/gfarm") }
   end
 
   def test_hosts_without_a_mount_make_one_for_the_run

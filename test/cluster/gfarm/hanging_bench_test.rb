@@ -4,8 +4,9 @@ require "json"
 require "minitest/autorun"
 require_relative "../gfarm_case"
 
-# `rakudactl bench` in a folder whose file server hangs: a process that has a file open there cannot be killed, since the kernel
-# waits for an answer when it closes the file. The command ends all the same, and the next one says what still runs.
+# `rakudactl bench` in a folder whose file server hangs: a process that has a file open there cannot be killed, since
+# the kernel waits for an answer when it closes the file. The command ends all the same, and the next one says what
+# still runs.
 class ClusterHangingBenchTest < ClusterGfarmCase
   BUILT = File.expand_path("../../../iobench/build", __dir__)
   WORKFLOW = { "name" => "w", "workflow" => { "specification" => {

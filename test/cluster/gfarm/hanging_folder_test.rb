@@ -13,7 +13,8 @@ class ClusterHangingFolderTest < ClusterGfarmCase
     end
     task default: %w[first second third]
   RUBY
-  # Longer than a silence may be, and than it takes to be seen after that; less than files are waited for (VISIBLE_WITHIN).
+  # Longer than a silence may be, and than it takes to be seen after that; less than files are waited for
+  # (VISIBLE_WITHIN).
   HANGS = 20
   PATIENCE = %w[HEARTBEAT=14 VISIBLE_WITHIN=120].freeze
 

@@ -9,6 +9,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
 
   def test_a_file_that_went_with_its_host_is_made_again
     host = nil
+    @spoilt = true
     printed, status = running(CHAIN, "HEARTBEAT=16", "-L", "#{@shared}/log") do |so_far|
       host = maker(so_far)
       @testbed.fault("kill-host", host)
@@ -20,8 +21,6 @@ class ClusterLostFilesTest < ClusterGfarmCase
     refute_equal host, printed.scan(/mid made on (\S+)/).last.first
     assert_match(/^rakuda: mid is out of reach in Gfarm \(.+\); what is needed is made again$/, printed)
     assert_includes @testbed.run!("head", RAKUDACTL, "story", "mid", chdir: @folder), "lost"
-  ensure
-    Testbed.spoilt
   end
 
   # One task at a time, and where places of files are not asked for.
@@ -64,8 +63,8 @@ class ClusterLostFilesTest < ClusterGfarmCase
     refute_includes failed, "out of reach"
   end
 
-  # `end` is written by Ruby, on head, which has no disk of its own in Gfarm. What fails waits until the loss of host2 is
-  # known. Attempts after the first wait for file servers that run: with none at all a failure counts.
+  # `end` is written by Ruby, on head, which has no disk of its own in Gfarm. What fails waits until the loss of host2
+  # is known. Attempts after the first wait for file servers that run: with none at all a failure counts.
   WRITTEN_ON_HEAD = <<~'RUBY'
     shared = ENV.fetch("SHARED")
     desc "allow=host2"
@@ -87,6 +86,7 @@ class ClusterLostFilesTest < ClusterGfarmCase
   RUBY
 
   def test_a_new_file_that_gfarm_sends_to_a_dead_host_uses_up_no_retry
+    @spoilt = true
     printed, status = running(WRITTEN_ON_HEAD, "HEARTBEAT=16", "--retry", "0", "-L", "#{@shared}/log") do |so_far|
       wait_for_the_gate(so_far)
       %w[host1 host3].each { |host| @testbed.fault("stop-gfsd", host) }
@@ -101,8 +101,6 @@ class ClusterLostFilesTest < ClusterGfarmCase
     assert status.success?, printed
     assert_whole
     assert_operator tries, :>, 1
-  ensure
-    Testbed.spoilt
   end
 
   private

@@ -4,8 +4,8 @@ require "json"
 require "minitest/autorun"
 require_relative "../gfarm_case"
 
-# Synchronised rounds of a program that lies in Gfarm, as the paper of 2016 has it (4.4): named by a relative path, started
-# on all hosts.
+# Synchronised rounds of a program that lies in Gfarm, as the paper of 2016 has it (4.4): named by a relative path,
+# started on all hosts.
 class ClusterGfarmSyncTest < ClusterGfarmCase
   CONFIGURATION = <<~'RUBY'
     WORKER_COUNT = 3

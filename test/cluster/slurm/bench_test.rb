@@ -11,7 +11,8 @@ class ClusterSlurmBenchTest < ClusterHostsCase
 
   def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1, LOST_AFTER: 60 }
 
-  # Kernels, micro-benchmarks, workflows and MapReduce jobs: nothing of it runs on the machine where the command was typed.
+  # Kernels, micro-benchmarks, workflows and MapReduce jobs: nothing of it runs on the machine where the command was
+  # typed.
   def test_a_suite_runs_in_allocations_and_says_where
     result = @testbed.run("head", RAKUDACTL, "bench", "suite", "ci", "--cluster", "slurm", "--nodes", "2",
                           "--workers", "4", "--dir", File.join(@folder, "files"), chdir: @folder,

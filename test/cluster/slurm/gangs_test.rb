@@ -4,8 +4,8 @@ require "json"
 require "minitest/autorun"
 require_relative "../hosts_case"
 
-# Tasks that have several nodes of an allocation of Slurm, rounds that begin on all of its nodes at one instant, and streams
-# between nodes that cannot reach each other. Streams that go from node to node are in stream_faults_test.rb.
+# Tasks that have several nodes of an allocation of Slurm, rounds that begin on all of its nodes at one instant, and
+# streams between nodes that cannot reach each other. Streams that go from node to node are in stream_faults_test.rb.
 class ClusterSlurmGangsTest < ClusterHostsCase
   def testbed_settings = { HOSTS: 3, GFARM: 0, SLURM: 1, LOST_AFTER: 60 }
 

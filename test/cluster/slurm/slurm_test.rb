@@ -17,7 +17,7 @@ class ClusterSlurmTest < ClusterHostsCase
   end
 
   def teardown
-    return super unless passed?
+    return super if @spoilt || !passed?
 
     @testbed.run("head", "scancel", "--user=root")
     wait_for("the queue to be empty") { queue.empty? }
@@ -159,6 +159,7 @@ class ClusterSlurmTest < ClusterHostsCase
   end
 
   def test_a_node_of_the_allocation_that_dies_is_lost
+    @spoilt = true
     command = [RAKUDA, "-q", "--cluster", "slurm", "--nodes", "3", "-j", "2", "HEARTBEAT=16"]
     printed, status = while_command_waits(*command, begun: 6) do
       @testbed.fault("kill-host", "host3")
@@ -169,9 +170,6 @@ class ClusterSlurmTest < ClusterHostsCase
     assert_match(/rakuda: node host3 was lost \(.+\): 2 tasks run again elsewhere/, printed)
     assert_all_made
     assert_empty queue
-  ensure
-    Testbed.spoilt
-    @testbed = Testbed.up(**testbed_settings)
   end
 
   def test_the_allocation_ends_when_all_on_this_side_is_killed
