@@ -11,9 +11,9 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Random tests of the crates take the same cases each time, so that a test of a change tells of the change. Another number
 # searches elsewhere.
 PROPTEST_RNG_SEED ?= 1
-# So many cases of each. As they are the same ones each time, a search takes more and another seed, and not every run.
+# How many cases each has. They are the same ones each time, so a search takes more of them, and another seed.
 PROPTEST_CASES ?= 100
-# Seeds of `make sim`: so many, from this one on.
+# Seeds of `make sim`: how many, and the first one.
 SEEDS ?= 1000
 FROM ?= 1
 

@@ -2,8 +2,8 @@
 
 require_relative "../test/support/workflow_case"
 
-# The examples that stand in the repository for other engines, too, are run by these, and come out as Rakuda has them. Called by
-# `make test-engines`, which installs the engines: they are no part of `make test`.
+# The examples that stand in the repository for other engines, too, are run by these, and come out as Rakuda has them.
+# Called by `make test-engines`, which installs the engines: they are no part of `make test`.
 class EnginesTest < Minitest::Test
   # What each engine makes of an example.
   module Compared

@@ -180,7 +180,8 @@ class InformationOfRunTest < Minitest::Test
     end
   end
 
-  # @return [Array(String, Integer)] all that it printed, and its status; but for what is said where values take long to come
+  # @return [Array(String, Integer)] all that it printed, and its status; but for what is said where values take long to
+  #   come
   def rakuda(rakefile, *words)
     FileUtils.rm_rf(File.join(@folder, ".rakuda"))
     File.write(File.join(@folder, "Rakefile"), rakefile)

@@ -76,8 +76,8 @@ class InformationTest < Minitest::Test
     idle&.each(&:close)
   end
 
-  # They have the token, so they may come in: some ask nothing, some ask half, some ask once, some ask for more than fits
-  # into the buffers on the way, some want events; none of them ever reads.
+  # They have the token, so they may come in: some ask nothing, some ask half, some ask once, some ask for more than
+  # fits into the buffers on the way, some want events; none of them ever reads.
   def test_a_thousand_that_do_not_read_shut_nobody_out
     address = URI(@address)
     heads = ["Accept: */*\r\n\r\n", "Accept: text/event-stream\r\n\r\n"].map do |rest|

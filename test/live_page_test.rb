@@ -10,8 +10,8 @@ require_relative "support/near_hosts"
 require_relative "support/page_look"
 require_relative "support/waiting"
 
-# `rakuda --ui` and `rakudactl ui`: a run that waits for a file, its page in a real browser, what the server lets in, and
-# the report in the page's place when the run has ended.
+# `rakuda --ui` and `rakudactl ui`: a run that waits for a file, its page in a real browser, what the server lets in,
+# and the report in the page's place when the run has ended.
 class LivePageTest < Minitest::Test
   include PageLook
   include Waiting
@@ -223,7 +223,7 @@ class LivePageTest < Minitest::Test
     []
   end
 
-  # @return [Integer, nil] so many tasks of the run are in this state
+  # @return [Integer, nil] how many tasks of the run are in this state
   def tasks(address, state)
     get(address, "/metrics").body[/^rakuda_run_tasks\{.*state="#{state}"\} (\d+)$/, 1]&.to_i
   end

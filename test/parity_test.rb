@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Each Rakefile of test/parity runs the same with rake and with rakuda -j1: output, messages, status, files left. Where the
-# real hub is built, one in four runs on the fake one as well, or all with ON_FAKE=all: `make check` has that.
+# Each Rakefile of test/parity runs the same with rake and with rakuda -j1: output, messages, status, files left. Where
+# the real hub is built, one in four runs on the fake one as well, or all with ON_FAKE=all: `make check` has that.
 
 require "minitest/autorun"
 require_relative "support/parity_case"

@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/walk"
 
-# The reference is followed as the guide is: what can run on this machine alone is run, and what is a file or a piece of a
-# Rakefile is read by the program that it is for.
+# The reference is followed as the guide is: what can run on this machine alone is run, and what is a file or a piece of
+# a Rakefile is read by the program that it is for.
 class ReferenceTest < Minitest::Test
   # The others have neither commands nor files.
   PAGES = Dir.glob("docs/reference/*.md", base: Walk::ROOT).sort.select do |page|

@@ -5,14 +5,17 @@ require "tmpdir"
 
 # Runs the Ruby tests: each folder of `test/` that holds `*_test.rb` is a part, in a process of its own, so that what
 # one folder does to the process (signals, the current directory, rake's application) cannot reach another. So is a file
-# that COMPUTING names: else its folder would be alone at the end. Parts run side by side: those that compute beside those
-# that wait most of the time, of each kind the long ones first. What a part prints is shown as a whole when it has ended.
+# that COMPUTING names: else its folder would be alone at the end. Parts run side by side: those that compute beside
+# those that wait most of the time, of each kind the long ones first. What a part prints is shown as a whole when it has
+# ended.
 #
 # usage: ruby test/run.rb [FILE_OR_FOLDER ...] [-- MINITEST_OPTION ...]
 #
-# SHARDS=N in the environment: so many parts at a time; with 1 the output is shown as it comes.
-# WITHOUT=testbed in the environment leaves out test/testbed (WITHOUT=a,b leaves out test/a and test/b), and says so.
-# BESIDE=COMMAND in the environment: a shell command that runs as one more part, beside all others from the beginning on.
+# In the environment:
+#
+# - SHARDS=N: N parts at a time; with 1 the output is shown as it comes.
+# - WITHOUT=testbed leaves out test/testbed (WITHOUT=a,b leaves out test/a and test/b), and says so.
+# - BESIDE=COMMAND: a shell command that runs as one more part, beside all others from the beginning on.
 #
 # A file with a line `# Runs alone: WHY.` is a part of its own, and runs when no other does: a test that compares
 # durations.
@@ -37,7 +40,8 @@ class TestRun
   # Where one sees what a part has printed so far.
   LOGS = "tmp/test"
   CLOSING_LINE = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
-  # What minitest says of failures stands between these two lines; so many lines of it are said once more at the end.
+  # What minitest says of failures stands between these two lines; up to TOLD_LINES_MAX lines of it stand once more at
+  # the end.
   TOLD = /^Finished in .*?$(.*)^\d+ runs, /m
   TOLD_LINES_MAX = 60
   LOAD_ALL = <<~'RUBY'
@@ -134,7 +138,8 @@ class TestRun
     tell("== #{part}#{" begins; its output is in #{log_of(part)} meanwhile" unless shown}")
     started = now
     text, status = Dir.mktmpdir("mpi") do |folder|
-      # Open MPI 4 removes the folder that runs of one user share, and fails when another run of it makes that just then.
+      # Open MPI 4 removes the folder that runs of one user share, and fails when another run of it makes that just
+      # then.
       own = { "OMPI_MCA_orte_tmpdir_base" => folder }
       text = IO.popen(own, command_of(part), err: %i[child out]) { |output| shown ? echo(output, $stdout) : keep(part, output) }
       [text, Process.last_status]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What is said of streams when something goes wrong, or stands still: who is to blame, what had gone through, who holds a
-# stream open, and what is counted.
+# What is said of streams when something goes wrong, or stands still: who is to blame, what had gone through, who holds
+# a stream open, and what is counted.
 
 require "fileutils"
 require "json"

@@ -587,7 +587,8 @@ class StreamsTest < Minitest::Test
     task all: %w[f c]
   RAKEFILE
 
-  # Writers come before their readers, as if these needed them; else what is named first, or stands first in the Rakefile.
+  # Writers come before their readers, as if these needed them; else what is named first, or stands first in the
+  # Rakefile.
   { %w[d b a] => "b a d c f e", %w[e] => "a b d f e c", %w[f a] => "f a b c d e",
     %w[all e b] => "f b a c d e" }.each do |named, order|
     define_method("test_with_one_job_members_run_in_rakes_order_of_#{named.join("_")}") do

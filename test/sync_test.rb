@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The statement `sync` and the configuration of `rakudactl sync` as far as they need no engine: what they take, what they
-# say of mistakes, which tasks come of it, and that `sync` is in nobody's way.
+# The statement `sync` and the configuration of `rakudactl sync` as far as they need no engine: what they take, what
+# they say of mistakes, which tasks come of it, and that `sync` is in nobody's way.
 
 require "json"
 require "minitest/autorun"

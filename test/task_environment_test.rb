@@ -9,8 +9,8 @@ require "rakuda"
 require_relative "support/scratch_folder"
 
 # `needs env:`. A virtual environment of Python is made for real, from a wheel of this test and without a network, and a
-# module of Debian's environment-modules is loaded. Tools that cannot be had here (apptainer, podman, conda) are stand-ins
-# that note how they were called and do what the tool would do with the command; Docker is one, too.
+# module of Debian's environment-modules is loaded. Tools that cannot be had here (apptainer, podman, conda) are
+# stand-ins that note how they were called and do what the tool would do with the command; Docker is one, too.
 class TaskEnvironmentTest < Minitest::Test
   include ScratchFolder
 

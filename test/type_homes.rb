@@ -30,8 +30,8 @@ class TypeHomes
     end
   end
 
-  # The folder that belongs to the file, with the file, or else the folder in which it lies. The folder of all sources is
-  # no type's home: who is defined there stays in its file.
+  # The folder that belongs to the file, with the file, or else the folder in which it lies. The folder of all sources
+  # is no type's home: who is defined there stays in its file.
   def home_of(file)
     return [file.delete_suffix("mod.rs")] if file.end_with?("/mod.rs")
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# examples/copyfile, but no copy begins before each host has run something: who came first would take what belongs to others,
-# and what is compared is the order of tasks, not the start of hosts. HOSTS says how many there are.
+# examples/copyfile, but no copy begins before each host has run something: who came first would take what belongs to
+# others, and what is compared is the order of tasks, not the start of hosts. HOSTS says how many there are.
 
 load File.expand_path("../../examples/copyfile/Rakefile", __dir__)
 

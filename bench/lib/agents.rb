@@ -19,7 +19,7 @@ class Agents
   SWARM = File.join(TARGET, "release/examples/agents")
   # Of something that is to come, seconds.
   LIMIT = 900
-  # A swarm has so many beside those of its agents, at most.
+  # Maximum number of descriptors of a swarm beside those of its agents.
   SPARE_DESCRIPTORS = 64
   TICKS = Etc.sysconf(Etc::SC_CLK_TCK).to_f
   # Between two phases the run waits on its own machine, where no agent of the swarm is.

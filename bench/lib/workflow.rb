@@ -2,8 +2,8 @@
 
 require "fileutils"
 
-# A workflow of examples/ that several engines run, each with its own description of it, and how engines are called. It does
-# not know what the workflows compute.
+# A workflow of examples/ that several engines run, each with its own description of it, and how engines are called. It
+# does not know what the workflows compute.
 class Workflow
   ROOT = File.expand_path("../..", __dir__)
   ENGINES = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(ROOT, "target")), "engines")
@@ -29,8 +29,8 @@ class Workflow
     { "NXF_OFFLINE" => "true", "NXF_HOME" => File.join(folder, ".nextflow-home"), "HOME" => folder }
   end
 
-  # `engines` are those that have a description, `tools` programs that tasks start; `report` is the file that all of them
-  # make equally, `defect` says what `spoil` does.
+  # `engines` are those that have a description, `tools` programs that tasks start; `report` is the file that all of
+  # them make equally, `defect` says what `spoil` does.
   attr_reader :name, :engines, :tools, :report, :defect
 
   # @param descriptions [Hash{String => Array<String>}] for each engine files and folders of the example

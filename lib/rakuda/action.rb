@@ -45,16 +45,16 @@ module Rakuda
     # @return [Boolean, nil]
     attr_accessor :commanded
 
-    # Fibers whose commands take turns, the first of which has its own: the activity may have threads, and what its commands
-    # print goes into a stream. nil: no turns are taken.
+    # Fibers whose commands take turns, the first of which has its own: the activity may have threads, and what its
+    # commands print goes into a stream. nil: no turns are taken.
     # @return [Array<Fiber>, nil]
     attr_accessor :turns
 
     # Whether the activity has ended.
     attr_writer :ended
 
-    # Whether an action has a core: one that was begun early has none until the hub gives it one. What is no action needs
-    # none.
+    # Whether an action has a core: one that was begun early has none until the hub gives it one. What is no action
+    # needs none.
     attr_writer :leased
 
     # When the code of an action began.
@@ -170,7 +170,8 @@ module Rakuda
     # @return [Integer, nil] when its code began, by `now_ns`, if it has had no core since
     attr_reader :began_ns
 
-    # @return [Integer] ns by the kernel's monotonic clock, which the hub reads, too; that of the day may be set meanwhile
+    # @return [Integer] ns by the kernel's monotonic clock, which the hub reads, too; that of the day may be set
+    #   meanwhile
     def self.now_ns
       Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
     end

@@ -748,7 +748,8 @@ module Rakuda
       STDERR.tty? && !["", "dumb"].include?(ENV.fetch("TERM", ""))
     end
 
-    # @return [Boolean] whether nobody can show on the terminal what goes to stdout, past the engine: a reader of a pipe can
+    # @return [Boolean] whether nobody can show on the terminal what goes to stdout, past the engine: a reader of a pipe
+    #   can
     def stdout_known?
       stat = STDOUT.stat
       STDOUT.tty? || stat.file? || (stat.chardev? && stat.rdev == File.stat(File::NULL).rdev)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# In front of calls that hold up the whole process and for which the Fiber scheduler has no hook: in an activity they wait in
-# a thread. It knows neither the files nor the activities.
+# In front of calls that hold up the whole process and for which the Fiber scheduler has no hook: in an activity they
+# wait in a thread. It knows neither the files nor the activities.
 
 require "io/wait"
 

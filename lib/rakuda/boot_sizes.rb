@@ -8,8 +8,8 @@ module Rakuda
   module BootSizes
     # Names of the variables that the starter has set itself, with colons between them.
     GIVEN = "RAKUDA_SIZES"
-    # Stacks of Fibers as large as those of the main thread, so that recursion in an action goes as deep as with rake; and a
-    # heap that holds what is loaded without a collection.
+    # Stacks of Fibers as large as those of the main thread, so that recursion in an action goes as deep as with rake;
+    # and a heap that holds what is loaded without a collection.
     NAMES = %w[RUBY_FIBER_VM_STACK_SIZE RUBY_FIBER_MACHINE_STACK_SIZE RUBY_GC_HEAP_INIT_SLOTS].freeze
 
     # Removes what the starter has set; what the user had set himself stays.

@@ -154,8 +154,8 @@ module Rakuda
       self["WALLTIME"] && Configuration.seconds(self["WALLTIME"])
     end
 
-    # @param text [#to_s] `[DAYS-]HOURS:MINUTES:SECONDS`, `MINUTES:SECONDS`, or a number with its unit. YAML reads 2:00:00 without
-    #   quotes as a number of seconds: an Integer is one
+    # @param text [#to_s] `[DAYS-]HOURS:MINUTES:SECONDS`, `MINUTES:SECONDS`, or a number with its unit. YAML reads
+    #   2:00:00 without quotes as a number of seconds: an Integer is one
     # @return [Integer, nil] seconds, at least one; nil: it is none of these
     def self.seconds(text)
       return text.positive? ? text : nil if text.is_a?(Integer)
@@ -274,7 +274,8 @@ module Rakuda
       @entries[key]&.origin
     end
 
-    # @param holding [Hash{String => Array(Object, String)}] by key what is shown in place of what was set: value and origin
+    # @param holding [Hash{String => Array(Object, String)}] by key what is shown in place of what was set: value and
+    #   origin
     # @return [Array<String>] one line per setting: key, value, origin; below PASS_ENV what it passes
     def lines(holding = {})
       # Two names of one setting.
@@ -307,7 +308,8 @@ module Rakuda
       given.to_h { |name, value| [name.to_s.b, (ENV[name.to_s] || value)&.to_s&.b] }
     end
 
-    # @return [Array<String>] as Pwrake shows it: `ENV1: hoge`. A value that is not one line of text is shown as Ruby writes it
+    # @return [Array<String>] as Pwrake shows it: `ENV1: hoge`. A value that is not one line of text is shown as Ruby
+    #   writes it
     def passed_lines
       wanted_environment.map do |name, value|
         name = Configuration.shown(name)

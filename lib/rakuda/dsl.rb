@@ -22,8 +22,8 @@ module Rakuda
     # @example
     #   needs nodes: 4, cores: 2
     #   task(:solve) { sh "mpirun --hostfile $RAKUDA_HOSTFILE ./solve" }
-    # @param keywords [Hash{Symbol => Object}] `cores`, `nodes`, `memory`, `resource`, `retry`, `retry_delay`, `exclusive`,
-    #   `reserve`, `allow`, `deny`, `order`, `steal`, `params`, `outputs`, `inputs`
+    # @param keywords [Hash{Symbol => Object}] `cores`, `nodes`, `memory`, `resource`, `retry`, `retry_delay`,
+    #   `exclusive`, `reserve`, `allow`, `deny`, `order`, `steal`, `params`, `outputs`, `inputs`
     # @raise [ConfigurationError] with the line of the Rakefile
     def needs(*arguments, **keywords, &block)
       return super if defined?(super)
@@ -33,16 +33,16 @@ module Rakuda
       nil
     end
 
-    # Rounds of workers whose first commands begin at one instant, with a sync task between two rounds, as a task. Yields
-    # to any method of that name that the Rakefile, or a library, has.
+    # Rounds of workers whose first commands begin at one instant, with a sync task between two rounds, as a task.
+    # Yields to any method of that name that the Rakefile, or a library, has.
     # @example
     #   sync :write, workers: 8, over: %w[4k 8k 16k], rounds: 10 do |w|
     #     sh "./command -i 10 -b #{w.parameter} -d /tmp/work/#{w.id}"
     #   end
     # @example
     #   sync({ read: "data" }, workers: 4) { |w| sh "./read", "data", w.id.to_s }
-    # @param keywords [Hash] `workers`, `over`, `rounds`, `warm_up`, `repeat_late`, `offset`, `stop_after`, `ready_within`,
-    #   `gate`, `overhead`, `pin`, `cache`, `files`, `collect`
+    # @param keywords [Hash] `workers`, `over`, `rounds`, `warm_up`, `repeat_late`, `offset`, `stop_after`,
+    #   `ready_within`, `gate`, `overhead`, `pin`, `cache`, `files`, `collect`
     # @yieldparam worker [Sync::Worker]
     # @raise [ConfigurationError] with the line of the Rakefile
     def sync(*arguments, **keywords, &block)

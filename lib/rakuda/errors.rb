@@ -36,7 +36,7 @@ module Rakuda
   # What an action's commands have printed into a stream is no good, as its last record is not whole.
   class OutputSpoilt < TaskFailed; end
 
-  # A file could not be brought from a node to this machine.
+  # A file could not be staged out from a node to this machine.
   class StagingFailed < TaskFailed; end
 
   # No node is left to run on.

@@ -8,7 +8,8 @@ module Rakuda
   class Failures
     # What is said of a rule that applies to what nobody knows how to build.
     RULE_APPLIES = "the rule applies to"
-    # Maximum number of rules that are named: of more, the first ones and the last, at whose source the search has ended.
+    # Maximum number of rules that are named: of more, the first ones and the last, at whose source the search has
+    # ended.
     RULES_NAMED_MAX = 5
 
     # @param rules [Array<RakeBridge::ShortRule>]
@@ -32,7 +33,8 @@ module Rakuda
       line.dup.force_encoding(Encoding::UTF_8).scrub
     end
 
-    # What rake's `sh` says of a command that was killed, by whatever; and how all begins that is said of a failed command.
+    # What rake's `sh` says of a command that was killed, by whatever; and how all begins that is said of a failed
+    # command.
     KILLED = "Command failed with status ()"
     OF_COMMAND = ["Command failed with status", "Command failed with signal", "Command was killed: "].freeze
 
@@ -105,8 +107,8 @@ module Rakuda
       RakeBridge.add_chain(exception, @planner.chain(number)) if task && !exception.is_a?(SystemExit)
     end
 
-    # The hub has refused a task; what it says last counts, as more nodes may be there then. What the task's action ends with
-    # after that, if it runs, tells less.
+    # The hub has refused a task; what it says last counts, as more nodes may be there then. What the task's action ends
+    # with after that, if it runs, tells less.
     def add_refusal(number, task, exception)
       (@refused ||= {}).delete(number)
       add(number, task, exception)

@@ -20,7 +20,8 @@ module Rakuda
     DEFINITIONS_MAX = 2000
     # Or this many prerequisites: a frame stays far below the protocol's 64 MiB.
     EDGES_MAX = 1_000_000
-    # Strings of 512 KiB and more are referred to otherwise, and msgpack 1.4.2 mixes up what is written after some of them.
+    # Strings of 512 KiB and more are referred to otherwise, and msgpack 1.4.2 mixes up what is written after some of
+    # them.
     COPIED = { write_reference_threshold: 1 << 30 }.freeze
     # Bytes from which on a frame is sent whose messages may be long.
     FRAME_BYTES = 8 << 20

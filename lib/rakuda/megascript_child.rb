@@ -10,7 +10,8 @@ module MegaScript
   class Child
     # What ends a run in good order.
     SIGNALS = %w[INT TERM HUP QUIT].freeze
-    # What the parent sends to the child. Ctrl-C is sent to the whole group, and a second SIGINT would end its commands at once.
+    # What the parent sends to the child. Ctrl-C is sent to the whole group, and a second SIGINT would end its commands
+    # at once.
     PASSED_AS = { "INT" => "TERM" }.freeze
     # Seconds in which a SIGINT that was sent to the group arrives in the child, which then ends as by that.
     GROUP_SECONDS = 0.2

@@ -65,8 +65,8 @@ module Rakuda
       # @example
       #   Rakuda::Needs.fields(cores: 2, steal: false) # => {"cores" => 2, "steal" => false}
       # @param keywords [Hash{Symbol => Object}]
-      # @return [Hash{String => Object}] fields of DefineRequirement; "strict": those of which all must be there. And "params",
-      #   "outputs", "inputs" and "env"
+      # @return [Hash{String => Object}] fields of DefineRequirement; "strict": those of which all must be there. And
+      #   "params", "outputs", "inputs" and "env"
       # @raise [ConfigurationError]
       def fields(keywords)
         fields = keywords.reduce({}) { |result, (name, value)| result.merge(field(name, value)) }
@@ -90,8 +90,8 @@ module Rakuda
       end
 
       # @param fields [Hash{String => Object}] with the bytes of each attempt as "memory_bytes", or not
-      # @return [Array<Hash{String => Object}>] what each attempt needs. What later ones need may be more than there is: they
-      #   may never come, and get what there is
+      # @return [Array<Hash{String => Object}>] what each attempt needs. What later ones need may be more than there is:
+      #   they may never come, and get what there is
       def by_attempt(fields)
         memory = fields["memory_bytes"]
         return [fields] unless memory.is_a?(Array)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Files of actions where nodes share no file system: what Ruby code of an action looks for in vain is brought from the
+# Files of actions where nodes share no file system: what Ruby code of an action looks for in vain is staged from the
 # node of its commands, what it writes is noted for its next command, and what it renames or removes is renamed or
 # removed there. It knows which methods of Ruby name files, and nothing of where these are: the hub does.
 
@@ -41,7 +41,7 @@ module Rakuda
         Kernel.prepend(Open)
       end
 
-      # The action is about to look at a file: it is brought here when only the node of its commands has it, or may have
+      # The action is about to look at a file: it is staged out when only the node of its commands has it, or may have
       # changed it.
       def want(name)
         return unless (path = path_of(name))
@@ -113,7 +113,8 @@ module Rakuda
       private
 
       # What Rakuda keeps in .rakuda is here alone.
-      # @return [String, nil] the whole name of a file in the run's folder, when an action of this process's loop names it
+      # @return [String, nil] the whole name of a file in the run's folder, when an action of this process's loop names
+      #   it
       def path_of(name)
         return unless @session&.current_activity.is_a?(Action)
         return unless name.is_a?(String) || name.respond_to?(:to_path)

@@ -5,8 +5,8 @@ require "rakuda/engine"
 require "rakuda/errors"
 
 module Rakuda
-  # Nodes as Ruby code asks for them, with what is known of them now: those of the run while one goes on, else this machine.
-  # Each question is put to the engine's `rakudactl nodes`; nothing is asked before somebody looks.
+  # Nodes as Ruby code asks for them, with what is known of them now: those of the run while one goes on, else this
+  # machine. Each question is put to the engine's `rakudactl nodes`; nothing is asked before somebody looks.
   #
   #     Rakuda.nodes.where("load1 < 0.5*threads").max_by(:mem_available)&.name
   #

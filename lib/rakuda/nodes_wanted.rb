@@ -15,7 +15,8 @@ module Rakuda
       @environment = environment
     end
 
-    # @return [String, nil] "ssh", "slurm", "launch", or "local" when nodes may join this machine; nil: this machine alone
+    # @return [String, nil] "ssh", "slurm", "launch", or "local" when nodes may join this machine; nil: this machine
+    #   alone
     # @raise [ConfigurationError] when the settings contradict each other
     def kind
       return @kind if defined?(@kind)

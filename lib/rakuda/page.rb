@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The page of a run in a browser (`--ui`): starts `rakudactl ui` beside the run and tells its address. That process reads
-# what the run writes; it knows when the run has ended, and ends then. Nothing here waits for a browser.
+# The page of a run in a browser (`--ui`): starts `rakudactl ui` beside the run and tells its address. That process
+# reads what the run writes; it knows when the run has ended, and ends then. Nothing here waits for a browser.
 
 require "rakuda/guard"
 

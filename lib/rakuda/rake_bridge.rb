@@ -11,7 +11,8 @@ module Rakuda
     # The scope of a task outside all namespaces.
     TOP_SCOPE = Rake::Scope::EMPTY
 
-    # Maximum number of rules that are looked at to say why none makes a file, and, as in rake, of rules behind each other.
+    # Maximum number of rules that are looked at to say why none makes a file, and, as in rake, of rules behind each
+    # other.
     SHORT_RULES_MAX = 30
     RULE_LEVELS_MAX = 16
 

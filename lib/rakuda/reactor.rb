@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The Fiber scheduler: runs activities (actions, and questions of the hub) in Fibers of a pool and keeps them from holding up
-# one another. It knows Fibers, clocks, IO and directories, and neither tasks nor messages: what comes in on the link
-# is handed to a block.
+# The Fiber scheduler: runs activities (actions, and questions of the hub) in Fibers of a pool and keeps them from
+# holding up one another. It knows Fibers, clocks, IO and directories, and neither tasks nor messages: what comes in on
+# the link is handed to a block.
 #
-# All switches are `transfer`s between the loop's Fiber and the others, so that a Fiber nested in an activity (an Enumerator)
-# can wait too. The loop waits in one plain read of the link when nothing else can wake it.
+# All switches are `transfer`s between the loop's Fiber and the others, so that a Fiber nested in an activity (an
+# Enumerator) can wait too. The loop waits in one plain read of the link when nothing else can wake it.
 
 require "rakuda/timeouts"
 require "rakuda/deadlock"
@@ -140,7 +140,8 @@ module Rakuda
       end
     end
 
-    # Raises in the activity of a task's action, which waits now; an activity that does not wait is past the point already.
+    # Raises in the activity of a task's action, which waits now; an activity that does not wait is past the point
+    # already.
     def abort(number, exception)
       fiber, = @activities.find { |_fiber, activity| activity.number == number }
       return unless fiber

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A file that says what an environment is made of (a requirements.txt of pip, an environment.yml of conda), and the files that
-# it names with `-r` and `-c`, which say the rest. It reads them as far as to find those names; what the lines ask for is the
-# business of pip and conda.
+# A file that says what an environment is made of (a requirements.txt of pip, an environment.yml of conda), and the
+# files that it names with `-r` and `-c`, which say the rest. It reads them as far as to find those names; what the
+# lines ask for is the business of pip and conda.
 
 module Rakuda
   # The files, the first one first.

@@ -74,7 +74,8 @@ module Rakuda
       in_turn(activity) { start_line(activity, line, echo) }
     end
 
-    # Runs a command of another thread in the loop, as one of the activity that the thread belongs to. Sets `$?` of the thread.
+    # Runs a command of another thread in the loop, as one of the activity that the thread belongs to. Sets `$?` of the
+    # thread.
     # @param activity [Action]
     # @yield in the loop
     # @yieldreturn [Object]
@@ -94,8 +95,8 @@ module Rakuda
       result
     end
 
-    # A command that Ruby itself would start is not inside the environment of its task, and nothing holds it to the task's
-    # memory: that is an error, not a surprise.
+    # A command that Ruby itself would start is not inside the environment of its task, and nothing holds it to the
+    # task's memory: that is an error, not a surprise.
     # @raise [ConfigurationError]
     def refuse_local
       return unless @reactor.inside?
@@ -183,8 +184,8 @@ module Rakuda
       wait(command, fields["redirects"])
     end
 
-    # @return [Array(Array<String>, Float)] for containers, which do not have all of ENV: names of variables; and how long
-    #   they have to end
+    # @return [Array(Array<String>, Float)] for containers, which do not have all of ENV: names of variables; and how
+    #   long they have to end
     def given_to(activity)
       application = activity.task.application
       [Configuration.words(application.configuration["PASS_ENV"]), application.grace]

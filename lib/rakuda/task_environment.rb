@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 # The software that a task's commands run in (`needs env:`): a container, modules, a conda environment or a virtual
-# environment of Python. It says what the hub puts in front of a command so that it runs inside, and knows nothing of tasks.
+# environment of Python. It says what the hub puts in front of a command so that it runs inside, and knows nothing of
+# tasks.
 #
 # What has to be done first is a small shell script in .rakuda/env, named after kind and content: it makes what has to
 # be made once, under a lock, on the machine where the command runs. So a command in the record stays short, and one can
-# run it again by hand. Setting PATH and the like instead was tried on paper: neither modules nor containers can be had so.
+# run it again by hand. Setting PATH and the like instead was tried on paper: neither modules nor containers can be had
+# so.
 
 require "digest"
 require "fileutils"
@@ -23,8 +25,8 @@ module Rakuda
     FILES = %w[conda venv].freeze
     EXAMPLE = '{ venv: "requirements.txt" }'
 
-    # A file is read when a task with the environment is planned, and by the first command: what is in the way of one task
-    # is no concern of another run's.
+    # A file is read when a task with the environment is planned, and by the first command: what is in the way of one
+    # task is no concern of another run's.
     # @param value [Hash{Symbol, String => Object}] one kind and its value
     # @param folder [String] of the run
     # @raise [ConfigurationError]
@@ -40,8 +42,8 @@ module Rakuda
       refuse_value(value) unless expected && (@names.size == 1 || @kind == "module")
     end
 
-    # What makes it what it is, as text: for the record. Of a file that a task of the run makes the digest is not known. Files
-    # that a file names stand with it.
+    # What makes it what it is, as text: for the record. Of a file that a task of the run makes the digest is not known.
+    # Files that a file names stand with it.
     # @yieldparam name [String] of a file
     # @yieldreturn [Boolean] whether a task makes it
     # @raise [ConfigurationError] when there is no such file, and nothing makes it
@@ -55,8 +57,8 @@ module Rakuda
       raise ConfigurationError, "#{unreadable(e)}, and no task makes it"
     end
 
-    # The options of a command (StartCommand) that runs inside. Of the files that it reads those are named that stand below
-    # the run's folder: the script, and what that reads. What stands elsewhere is expected to be on every node.
+    # The options of a command (StartCommand) that runs inside. Of the files that it reads those are named that stand
+    # below the run's folder: the script, and what that reads. What stands elsewhere is expected to be on every node.
     # @param passed [Array<String>] names of variables that a container is given besides; the same each time
     # @param grace [Numeric] seconds between SIGTERM and SIGKILL; the same each time
     # @return [Hash{String => Object}]
@@ -150,8 +152,8 @@ module Rakuda
       @names.first.start_with?("/") ? named_there(path) : Shellwords.escape(@names.first)
     end
 
-    # So that who looks for it sees all of it or nothing. What an earlier version has written is written anew: it says other
-    # things when it fails.
+    # So that who looks for it sees all of it or nothing. What an earlier version has written is written anew: it says
+    # other things when it fails.
     def write(folder, name)
       text = "#!/bin/sh\n# Made by rakuda for `needs env: #{@kind} #{@names.join(" ")}`. Usage: sh THIS 'LINE', or " \
              "sh THIS -- PROGRAM ARGUMENT ...\n#{send("#{@kind}_script")}"
@@ -215,8 +217,8 @@ module Rakuda
       SH
     end
 
-    # It has links to the interpreter that has made it: another interpreter has another one, and when that interpreter goes, a
-    # new one is made.
+    # It has links to the interpreter that has made it: another interpreter has another one, and when that interpreter
+    # goes, a new one is made.
     def venv_script
       make = <<~SH
         python3 -m venv "$env" && "$env/bin/python" -m pip install --quiet --disable-pip-version-check \\
@@ -265,17 +267,17 @@ module Rakuda
       SH
     end
 
-    # What containers that begin with an environment of their own are given of the command's: variables, those of the task's
-    # devices and of PASS_ENV among them, and the file that one of them names.
+    # What containers that begin with an environment of their own are given of the command's: variables, those of the
+    # task's devices and of PASS_ENV among them, and the file that one of them names.
     def given
       names = %w[RAKUDA_RUN RAKUDA_COMMAND CUDA_VISIBLE_DEVICES RAKUDA_NODES RAKUDA_HOSTFILE] | @passed
       [*names.map { |name| "--env #{Shellwords.escape(name)}" }, "$devices",
        '${RAKUDA_HOSTFILE:+--volume "$RAKUDA_HOSTFILE:$RAKUDA_HOSTFILE:ro"}'].join(" ")
     end
 
-    # The client of a container that is no child of it, and what ends that in time: SIGKILL ends the client alone. So after
-    # SIGTERM the container has half of the grace. One whose client and script were killed together is ended by the next
-    # command in its place, which may write to the same target.
+    # The client of a container that is no child of it, and what ends that in time: SIGKILL ends the client alone. So
+    # after SIGTERM the container has half of the grace. One whose client and script were killed together is ended by
+    # the next command in its place, which may write to the same target.
     CLIENT = <<~'SH'
       run() {
         ids=$folder/.rakuda/env/containers
@@ -325,8 +327,8 @@ module Rakuda
       }
     SH
 
-    # Without an init the command would be process 1 of its container, which no signal ends that it does not handle. Docker
-    # brings one; podman takes catatonit, which not every system has with it.
+    # Without an init the command would be process 1 of its container, which no signal ends that it does not handle.
+    # Docker brings one; podman takes catatonit, which not every system has with it.
     def container_script
       file = File.exist?(path) || @names.first.match?(/\.(sif|img)\z/)
       image = @names.first

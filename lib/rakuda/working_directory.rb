@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The current directory as each action sees it. A process has one, so the reactor tells here which activity goes on, and the
-# process is moved when that activity's directory is another. With -j1 there is one for all, as in rake: an activity finds what
-# the one before it has left. It does not know what activities do.
+# The current directory as each action sees it. A process has one, so the reactor tells here which activity goes on, and
+# the process is moved when that activity's directory is another. With -j1 there is one for all, as in rake: an activity
+# finds what the one before it has left. It does not know what activities do.
 
 module Rakuda
   # Keeps the process in the directory of the activity that runs.

@@ -3,8 +3,8 @@
 require "fileutils"
 require "json"
 
-# Workflows and MapReduce jobs of `rakudactl bench` for tests over hosts, and tasks that wait until both hosts have one. It tests
-# nothing.
+# Workflows and MapReduce jobs of `rakudactl bench` for tests over hosts, and tasks that wait until both hosts have one.
+# It tests nothing.
 module BenchWorkflows
   BUILT = File.expand_path("../../iobench/build", __dir__)
 
@@ -28,8 +28,9 @@ module BenchWorkflows
     in_place_of("io-task" => %{case "$*" in *last:*) ;; *) #{UNTIL_BOTH_HOSTS} ;; esac})
   end
 
-  # Programs whose first tasks end when two hosts have begun some: of copyfile, of a homology search as a workflow and as a
-  # job over files, and of a sort. A job whose maps write into a stream (-) has no such tasks, as all of it may run on one host.
+  # Programs whose first tasks end when two hosts have begun some: of copyfile, of a homology search as a workflow and
+  # as a job over files, and of a sort. A job whose maps write into a stream (-) has no such tasks, as all of it may run
+  # on one host.
   # @return [String] see {#in_place_of}
   def programs_of_both_hosts
     in_place_of(

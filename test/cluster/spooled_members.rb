@@ -3,7 +3,8 @@
 require "json"
 
 # What tests of faults share whose streams may be live or over spools: two writers and two readers that stop in the
-# middle until they are told to go on, and what has to come out. Included in a case that has a testbed. It tests nothing.
+# middle until they are told to go on, and what has to come out. Included in a case that has a testbed. It tests
+# nothing.
 module SpooledMembers
   HALF = 10_000
   WRITERS = %w[w1 w2].freeze
@@ -36,8 +37,8 @@ module SpooledMembers
 
   def waits(which) = "until test -e go.#{which}; do sleep 0.05; done"
 
-  # Starts a run, and yields when the members of the stage wait in the middle; others have not to wait. Live, something of
-  # each writer has gone into the stream then, and something has come to each reader.
+  # Starts a run, and yields when the members of the stage wait in the middle; others have not to wait. Live, something
+  # of each writer has gone into the stream then, and something has come to each reader.
   # @param stage [Array<String>] WRITERS or READERS
   # @return [Array] what it printed, and its status
   def strike(mode, stage, places, *command)
@@ -65,8 +66,8 @@ module SpooledMembers
     wait_for("#{members.join(", ")} to be over") { all?("over", members) }
   end
 
-  # Nobody hears a host while the block runs. testbed/fault may have to wait for other testbeds, while a node is tried again
-  # only for some seconds, and Slurm gives up one that is silent.
+  # Nobody hears a host while the block runs. testbed/fault may have to wait for other testbeds, while a node is tried
+  # again only for some seconds, and Slurm gives up one that is silent.
   def unheard(host)
     others = ["head", *@testbed.hosts] - [host]
     addresses = others.map { |other| @testbed.run!(host, "getent", "hosts", other).split.first }
@@ -81,8 +82,8 @@ module SpooledMembers
     @testbed.run!(host, "sh", "-c", addresses.map { |address| "ip route #{what} blackhole #{address}" }.join("; "), chdir: "/")
   end
 
-  # Yields the host that runs `b`, and waits until what runs there now has ended: it would write into the file of the next
-  # attempt.
+  # Yields the host that runs `b`, and waits until what runs there now has ended: it would write into the file of the
+  # next attempt.
   def ending_what_runs
     host = ran("b").last
     shells = @testbed.run(host, "pgrep", "-f", 'half\.b', chdir: "/").out.split

@@ -30,7 +30,7 @@ class ClockStepTest < Minitest::Test
     FileUtils.rm_rf(@folder)
   end
 
-  # The first task sets the clock, by so many seconds as STEP says. (A name that is moved is never seen empty.)
+  # The first task sets the clock by STEP seconds. (A name that is moved is never seen empty.)
   RAKEFILE = <<~'RUBY'
     task(:before) { sh "true" }
     task(step: :before) { sh "echo $STEP > new && mv new $STEPPED_CLOCK" }

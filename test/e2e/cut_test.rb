@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# A run's journal is cut after every record, and within every third one, and the folder is made as it would have been then: what
-# had ended is there, what had begun is half-written, nothing else is. The next run must make the same files as an
-# undisturbed one, redo nothing that had ended, and keep nothing half-written. No process is killed here: every moment
-# is tried, not those that chance picks. (What is read of a journal that is cut anywhere: crates/record/tests/reader_test.rs.)
+# A run's journal is cut after every record, and within every third one, and the folder is made as it would have been
+# then: what had ended is there, what had begun is half-written, nothing else is. The next run must make the same files
+# as an undisturbed one, redo nothing that had ended, and keep nothing half-written. No process is killed here: every
+# moment is tried, not those that chance picks. (What is read of a journal that is cut anywhere:
+# crates/record/tests/reader_test.rs.)
 
 require "fileutils"
 require "json"

@@ -71,7 +71,8 @@ class DoneTest < Minitest::Test
     assert_equal([[1, 1]] * 3, told.map { |one| one.values_at("failed", "abandoned") })
   end
 
-  # Three are done, one has failed, one is not run because of it, one waits. What is up to date or has no action is none.
+  # Three are done, one has failed, one is not run because of it, one waits. What is up to date or has no action is
+  # none.
   def test_the_number_of_tasks_is_one_for_all_that_show_it
     told = nil
     terminal = Terminal.run(RAKUDA, "-j2", "--failure", "continue", "all", "last", directory: @folder, input: File::NULL) do |now|

@@ -3,9 +3,9 @@
 require "minitest/autorun"
 require_relative "../support/near_hosts"
 
-# `needs env:` on hosts that share no folder: the script, the file that says what the environment is made of, and what that
-# names are brought to them. A virtual environment is made for real, of a wheel that every host has; conda and apptainer are
-# stand-ins that show what they were given.
+# `needs env:` on hosts that share no folder: the script, the file that says what the environment is made of, and what
+# that names are brought to them. A virtual environment is made for real, of a wheel that every host has; conda and
+# apptainer are stand-ins that show what they were given.
 class EnvironmentsElsewhereTest < Minitest::Test
   include NearHosts
 

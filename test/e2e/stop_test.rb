@@ -2,7 +2,7 @@
 
 # However a run is stopped, and whatever kind of process is writing a target just then: nothing writes any more when
 # rakuda has ended, and the next run makes the target as a whole. Moments, writers and stops come from a seed.
-# STOPS=1000 tries so many, SEED=N others.
+# STOPS=1000 tries 1000, SEED=N others.
 
 require "json"
 require "minitest/autorun"
@@ -20,7 +20,8 @@ class StopTest < Minitest::Test
   LINES = SlowWriters::LINES
   SIGNALS = %i[TERM INT KILL HUP QUIT USR1 ALRM].freeze
   STOP_KINDS = (SIGNALS + %i[ctrl_c closed_terminal front_killed guard_killed hub_killed]).freeze
-  # All above the hub is killed at once. What Ruby itself has started has nobody above it then (docs/reference/limits.md).
+  # All above the hub is killed at once. What Ruby itself has started has nobody above it then
+  # (docs/reference/limits.md).
   ABOVE_KINDS = %i[group_killed starter_and_guard_killed].freeze
   ABOVE_STOPS = [STOPS / 3, 1].max
 

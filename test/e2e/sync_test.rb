@@ -355,7 +355,8 @@ class EndToEndSyncTest < Minitest::Test
     RUBY
     stopped, later, handled = rounds.sort_by { |round| round["sync"] }.reverse
     assert_equal [0, 0], [stopped["failed"], handled["failed"]]
-    # Times are counted from the first start, which may be later than the instant; nothing but the stop ends these programs.
+    # Times are counted from the first start, which may be later than the instant; nothing but the stop ends these
+    # programs.
     [stopped, handled].each do |round|
       round["ends_ns"].each { |ns| assert_operator round["begun_after_ns"] + ns, :>=, 199_000_000 }
     end
@@ -364,7 +365,7 @@ class EndToEndSyncTest < Minitest::Test
   end
 
   def test_a_worker_that_does_not_end_at_the_common_stop_is_killed
-    # So long that the other one, which hears the stop, has ended by then.
+    # Long enough that the other one, which hears the stop, has ended by then.
     out, status = rakuda(<<~'RUBY', "--grace", "20", "deaf")
       sync(:deaf, workers: 2, stop_after: 0.1, gate: :call, overhead: false) do |w|
         w.id == 1 ? sh("trap '' TERM; printf '\\001\\000\\000\\000' > /proc/self/fd/197; sleep 600") :

@@ -49,8 +49,8 @@ class ExampleTest < Minitest::Test
     File.join(@directory, *names)
   end
 
-  # Writes a file, or a part of it, which then is younger than all that a run has made: files are stamped by a clock that
-  # ticks some hundred times a second.
+  # Writes a file, or a part of it, which then is younger than all that a run has made: files are stamped by a clock
+  # that ticks some hundred times a second.
   def change(file, *content, **how)
     File.write(file, *content, **how)
     File.utime(Time.now, Time.now, file)

@@ -2,8 +2,8 @@
 
 require_relative "../support/workflow_case"
 
-# examples/genome: what is found is what was put in; and what is said when a task fails. That other engines find the same is
-# seen by bench/engines_test.rb.
+# examples/genome: what is found is what was put in; and what is said when a task fails. That other engines find the
+# same is seen by bench/engines_test.rb.
 class GenomeExampleTest < WorkflowCase
   WORKFLOW = Workflow::GENOME
   SIZES = [1000, 2].freeze

@@ -2,8 +2,8 @@
 
 require_relative "../support/workflow_case"
 
-# examples/reads: samples of several lanes and of one end or both, with the last tenth of each read cut off. That Nextflow
-# makes the same is seen by bench/engines_test.rb.
+# examples/reads: samples of several lanes and of one end or both, with the last tenth of each read cut off. That
+# Nextflow makes the same is seen by bench/engines_test.rb.
 class ReadsExampleTest < WorkflowCase
   WORKFLOW = Workflow::READS
   SIZES = [50, 2].freeze

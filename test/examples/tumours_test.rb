@@ -2,8 +2,8 @@
 
 require_relative "../support/workflow_case"
 
-# examples/tumours: what was put into tumours alone is found, in as many parts of the genome as its index says; and what is said
-# when a task fails. That Nextflow finds the same is seen by bench/engines_test.rb.
+# examples/tumours: what was put into tumours alone is found, in as many parts of the genome as its index says; and what
+# is said when a task fails. That Nextflow finds the same is seen by bench/engines_test.rb.
 class TumoursExampleTest < WorkflowCase
   WORKFLOW = Workflow::TUMOURS
   SIZES = [2000, 2].freeze

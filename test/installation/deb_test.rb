@@ -5,9 +5,8 @@ require "minitest/autorun"
 require "open3"
 require "tmpdir"
 
-# `make deb`: the package that tools/deb makes of the engine that was built for the tests. It is looked into and unpacked, not
-# installed. lintian,
-# Debian's own critic, has nothing to say of it.
+# `make deb`: the package that tools/deb makes of the engine that was built for the tests. It is looked into and
+# unpacked, not installed. lintian, Debian's own critic, has nothing to say of it.
 class DebTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
   # The engine is large; how well it is packed is not what is tested.

@@ -183,8 +183,8 @@ class ShareTest < Minitest::Test
     assert_equal %w[make,xargs], fish("rakudactl bench compare montage --engines make,xa")
   end
 
-  # zsh completes for a terminal alone. A line that it could complete is as it should be when it is run, but for the comma that
-  # zsh puts behind a word of a list of its own, and takes away by itself when none is typed.
+  # zsh completes for a terminal alone. A line that it could complete is as it should be when it is run, but for the
+  # comma that zsh puts behind a word of a list of its own, and takes away by itself when none is typed.
   def test_zsh_completes
     run_rakuda
     FileUtils.mkdir_p(File.join(@work, "results/deep"))

@@ -11,8 +11,8 @@ require "rakuda/bench/verification"
 require "support/bench_folder"
 require "support/waiting"
 
-# How runs of `rakudactl bench` end that do not end well: interrupted, killed, out of space, with words that mean nothing. What
-# was measured is there, nothing else is left, and the reason is said in one line.
+# How runs of `rakudactl bench` end that do not end well: interrupted, killed, out of space, with words that mean
+# nothing. What was measured is there, nothing else is left, and the reason is said in one line.
 class BenchEndsTest < Minitest::Test
   include BenchFolder
   include Waiting

@@ -14,8 +14,8 @@ require "rakuda/bench/suites"
 require "rakuda/bench/verification"
 require "support/bench_folder"
 
-# MapReduce jobs over hosts: what maps and reduces note there, parts of the time by the record of the run, what is refused. Runs
-# on several machines are in test/cluster.
+# MapReduce jobs over hosts: what maps and reduces note there, parts of the time by the record of the run, what is
+# refused. Runs on several machines are in test/cluster.
 class BenchFarMapReduceTest < Minitest::Test
   include BenchFolder
 

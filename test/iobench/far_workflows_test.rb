@@ -15,8 +15,8 @@ require "rakuda/bench/suites"
 require "rakuda/bench/verification"
 require "support/bench_folder"
 
-# Workflows over hosts: what the record of a run says of a round, times that are of different clocks, what is refused. Runs on
-# several machines are in test/cluster.
+# Workflows over hosts: what the record of a run says of a round, times that are of different clocks, what is refused.
+# Runs on several machines are in test/cluster.
 class BenchFarWorkflowsTest < Minitest::Test
   include BenchFolder
 

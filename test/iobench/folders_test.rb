@@ -13,7 +13,8 @@ require "rakuda/bench/workspace"
 require "support/bench_folder"
 require "support/waiting"
 
-# Folders that `rakudactl bench` writes into: what was there stays, results of other conditions stay, one command at a time.
+# Folders that `rakudactl bench` writes into: what was there stays, results of other conditions stay, one command at a
+# time.
 class BenchFoldersTest < Minitest::Test
   include BenchFolder
   include Waiting

@@ -115,8 +115,8 @@ class BenchMapReduceTest < Minitest::Test
     end
   end
 
-  # Java's engines take half a minute: they are run by `rakudactl bench run mapreduce`, not here. What is looked at is that
-  # an engine that is not there is named with what installs it.
+  # Java's engines take half a minute: they are run by `rakudactl bench run mapreduce`, not here. What is looked at is
+  # that an engine that is not there is named with what installs it.
   def test_an_engine_that_is_not_there_says_how_to_get_it
     Engines::JAVA.each do |engine|
       missing = Engines.missing(engine)

@@ -9,7 +9,8 @@ require "rakuda/bench/workspace"
 require "support/bench_folder"
 require "support/waiting"
 
-# What was killed and does not end, and file systems that do not answer. A file server that hangs is in test/cluster/gfarm.
+# What was killed and does not end, and file systems that do not answer. A file server that hangs is in
+# test/cluster/gfarm.
 class BenchStuckTest < Minitest::Test
   include BenchFolder
   include Waiting

@@ -5,8 +5,9 @@ require "minitest/autorun"
 require "support/near_hosts"
 require "support/waiting"
 
-# Runs on several hosts, which are all on this machine and see the run's folder: what users see of them, who gets the tasks,
-# and what is said of hosts that cannot be used. What only ssh, links and kernels of their own show is in ../cluster.
+# Runs on several hosts, which are all on this machine and see the run's folder: what users see of them, who gets the
+# tasks, and what is said of hosts that cannot be used. What only ssh, links and kernels of their own show is in
+# ../cluster.
 class NearHostsTest < Minitest::Test
   include NearHosts
   include Waiting

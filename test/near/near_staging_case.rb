@@ -4,7 +4,8 @@ require "minitest"
 require "support/near_hosts"
 require "support/staged_files"
 
-# What tests of runs on hosts that share no folder have in common, where all hosts are on this machine. It tests nothing.
+# What tests of runs on hosts that share no folder have in common, where all hosts are on this machine. It tests
+# nothing.
 class NearStagingCase < Minitest::Test
   include NearHosts
   include StagedFiles

@@ -4,11 +4,11 @@ require "json"
 require "minitest/autorun"
 require_relative "near_staging_case"
 
-# What commands write beside their targets, and what lies in folders that tasks name, where hosts share no file system and
-# nobody has declared it.
+# What commands write beside their targets, and what lies in folders that tasks name, where hosts share no file system
+# and nobody has declared it.
 class UndeclaredFilesTest < NearStagingCase
-  # Each tile has a file of weights beside it, which no task names; `sum` reads all of them by itself. No tile is made before
-  # both hosts have begun one.
+  # Each tile has a file of weights beside it, which no task names; `sum` reads all of them by itself. No tile is made
+  # before both hosts have begun one.
   TILES = <<~'RUBY'
     notes = ENV.fetch("NOTES")
     both = "echo $NEAR_HOST >> #{notes}/begun; until test $(sort -u #{notes}/begun | wc -l) -ge 2; do sleep 0.05; done"

@@ -4,8 +4,8 @@ require "rakuda/bench/page"
 require "rakuda/bench/report"
 require "rexml/document"
 
-# For tests that hold the tables of a page against the text of the same result and against the result itself. A figure is a
-# number with how far it may be off: half of its last digit.
+# For tests that hold the tables of a page against the text of the same result and against the result itself. A figure
+# is a number with how far it may be off: half of its last digit.
 module BenchTables
   Figure = Struct.new(:value, :within) do
     def same?(other) = (value - other.value).abs <= within + other.within + (value.abs * 1e-9)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The engines that tests of whole runs are made for: the real hub where it is built, else the fake one; both with ON_FAKE=all.
+# The engines that tests of whole runs are made for: the real hub where it is built, else the fake one; both with
+# ON_FAKE=all.
 module Engines
   ROOT = File.expand_path("../..", __dir__)
   # After 10 s a run prints lines of progress, which tests that compare all output do not expect.

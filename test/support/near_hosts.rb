@@ -7,8 +7,8 @@ require "tmpdir"
 require_relative "engines"
 
 # Runs over hosts that are all on this machine: an ssh of the test's own starts each "host" here, with a folder for
-# temporary files of its own; commands see which it is in NEAR_HOST. With `--filesystem local` the hosts share no folder of
-# the run, and what is brought where is seen. It shows nothing of networks.
+# temporary files of its own; commands see which it is in NEAR_HOST. With `--filesystem local` the hosts share no folder
+# of the run, and what is brought where is seen. It shows nothing of networks.
 module NearHosts
   RAKUDA = File.expand_path("../../bin/rakuda", __dir__)
   RAKUDACTL = File.expand_path("../../bin/rakudactl", __dir__)

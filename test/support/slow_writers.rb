@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Actions that write a target slowly, each by another kind of process: what tests stop in the middle. None ends by itself,
-# however late it is stopped: when all is written it stays.
+# Actions that write a target slowly, each by another kind of process: what tests stop in the middle. None ends by
+# itself, however late it is stopped: when all is written it stays.
 module SlowWriters
   LINES = 600
   LOOP = "for i in $(seq #{LINES}); do echo part >> out; sleep 0.005; done; sleep 1000".freeze

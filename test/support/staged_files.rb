@@ -2,9 +2,9 @@
 
 require "digest"
 
-# Runs whose hosts share no file system, wherever the hosts are: inputs, a workflow that reads them, what its tasks have noted,
-# and which file went where. A case says how files are written (`write`), which events the last run has (`journal`), and in
-# which folder tasks note something (@notes). It tests nothing.
+# Runs whose hosts share no file system, wherever the hosts are: inputs, a workflow that reads them, what its tasks have
+# noted, and which file went where. A case says how files are written (`write`), which events the last run has
+# (`journal`), and in which folder tasks note something (@notes). It tests nothing.
 module StagedFiles
   # Eight parts of four inputs, and a digest of all.
   # @param host [String] words of a shell that are the name of a task's host
@@ -29,7 +29,7 @@ module StagedFiles
     digest(*(0..7).flat_map { |number| contents.values_at("in/0", "in/#{1 + (number % 3)}") })
   end
 
-  # Makes in/0, in/1, ... of so many bytes; their contents.
+  # Makes in/0, in/1, ... of this size in bytes; returns their contents.
   def inputs(count, bytes)
     random = Random.new(1)
     (0...count).to_h do |number|

@@ -7,8 +7,8 @@ $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 require "rakuda"
 require "rakuda/bench/command"
 
-# Whether a command line of the pages is one that its program takes: its options, their values, its first words. Nothing of
-# it is done: `--help` behind it is answered when all before it is good.
+# Whether a command line of the pages is one that its program takes: its options, their values, its first words. Nothing
+# of it is done: `--help` behind it is answered when all before it is good.
 class Understood
   ROOT = File.expand_path("../..", __dir__)
   # Brackets, dots and names in capitals stand for what the user writes: such a line is a form.

@@ -36,22 +36,23 @@ require_relative "understood"
 #   <!-- not run: WHY -->  the next block is not run
 #
 # A block with lines that begin with `$ ` is run; an indented one that is neither run nor a file needs the last of these
-# marks. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run side by side. Times,
-# names of runs and of this machine are not compared. A command that names a run of the page, by its beginning or as ID, is
-# about the run in its place; /the/folder is the folder at hand, `vm` this machine. `cd` and `export` hold for what follows.
-# Rakuda is installed as `make install` does it, so what stands in no PATH after that is not found here either.
+# marks. A line `...` stands for any lines; without it, lines are compared in any order, since tasks run side by side.
+# Times, names of runs and of this machine are not compared. A command that names a run of the page, by its beginning or
+# as ID, is about the run in its place; /the/folder is the folder at hand, `vm` this machine. `cd` and `export` hold for
+# what follows. Rakuda is installed as `make install` does it, so what stands in no PATH after that is not found here
+# either.
 #
-# Whoever follows a page has what it shows and nothing else. So no mark can write, start or change what a reader cannot see:
-# hidden is only what waits, what stands for things that the page tells the reader to have (hosts, ports, a name), and what
-# says how a block is to be compared. The name of each file, and that a new folder begins, stand in the text.
+# Whoever follows a page has what it shows and nothing else. So no mark can write, start or change what a reader cannot
+# see: hidden is only what waits, what stands for things that the page tells the reader to have (hosts, ports, a name),
+# and what says how a block is to be compared. The name of each file, and that a new folder begins, stand in the text.
 #
-# Pages of the reference are read, not followed, and have two things more. A block may be a form, which says what a command may
-# look like; its options are looked at by docs_test.rb. And
+# Pages of the reference are read, not followed, and have two things more. A block may be a form, which says what a
+# command may look like; its options are looked at by docs_test.rb. And
 #
 #   <!-- setup             the lines up to --> are run by the shell: what the page takes as given
 #
-# A setup that starts a service writes its first line into the file `service`: that one is meant by http://127.0.0.1:9300. Its
-# number is in `service.pid`, until a setup has ended it.
+# A setup that starts a service writes its first line into the file `service`: that one is meant by
+# http://127.0.0.1:9300. Its number is in `service.pid`, until a setup has ended it.
 class Walk
   ROOT = File.expand_path("../..", __dir__)
   WORDS = ["folder", "files of:", "checkout", "sources", "machine:", "port:", "hosts", "until:", "file:", "typed", "status:",

@@ -6,8 +6,8 @@ require "open3"
 require "tmpdir"
 require_relative "../../bench/lib/workflow"
 
-# A test that runs a workflow of examples/ in a folder of its own for each engine. A subclass says which, as WORKFLOW, and how
-# much data is made, as SIZES.
+# A test that runs a workflow of examples/ in a folder of its own for each engine. A subclass says which, as WORKFLOW,
+# and how much data is made, as SIZES.
 class WorkflowCase < Minitest::Test
   def setup
     workflow = self.class::WORKFLOW

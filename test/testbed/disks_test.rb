@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require "support/testbed"
 
-# Disks with one budget for both directions (DISK_TOTAL). What is compared is how many bytes passed with the time that they
-# took: a busy machine makes it longer, and no test fails of that.
+# Disks with one budget for both directions (DISK_TOTAL). What is compared is how many bytes passed with the time that
+# they took: a busy machine makes it longer, and no test fails of that.
 class TestbedDisksTest < Minitest::Test
   MIB = 1 << 20
   RATE = 20 * MIB

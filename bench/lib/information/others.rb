@@ -277,7 +277,7 @@ BASE) + encoded(10, "\2") + encoded(10, "\0") + none + none + encoded(1, "\0") +
 
     def self.program = Information.server("prometheus")
 
-    # @param nodes [Integer] so many are waited for
+    # @param nodes [Integer] how many it waits for
     def initialize(folder, service, nodes)
       @folder = File.join(folder, "prometheus")
       FileUtils.rm_rf(@folder)

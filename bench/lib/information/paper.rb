@@ -7,9 +7,9 @@ require_relative "others"
 require_relative "services"
 
 # The experiments of Muraki et al. (2005) with services of Rakuda: how long an answer takes from the request to its last
-# byte, by data per node, nodes and programs, as kept in memory and with everything sampled for the question. slapd, where
-# it is there, is asked for the same entries, Prometheus for the numbers. Up to 64 nodes, each is a real service that
-# registers with one other service; more are a swarm. All of it is on this machine. Called by bench/information.
+# byte, by data per node, nodes and programs, as kept in memory and with everything sampled for the question. slapd,
+# where it is there, is asked for the same entries, Prometheus for the numbers. Up to 64 nodes, each is a real service
+# that registers with one other service; more are a swarm. All of it is on this machine. Called by bench/information.
 module Information
   # Of one run of a program, seconds: it is not what is measured.
   RUN_LIMIT = 60
@@ -20,7 +20,7 @@ module Information
   # Nodes, services that they are behind, KB of text of each.
   SWARMS = [[500, 8, 0], [500, 8, 32], [500, 500, 0], [10_000, 100, 0]].freeze
   FILTER = { where: "load1 < 20", fields: "load1,load5,mem_available,cpu_idle,threads" }.freeze
-  # What a swarm costs is looked at for so many seconds.
+  # Seconds over which the cost of a swarm is measured.
   COST_S = 10
 
   # All of it.
@@ -231,7 +231,7 @@ module Information
       File.write(File.join(@folder, name), text.join("\n"))
     end
 
-    # In eight files that together have so many KB (of 1,000) of text.
+    # In eight files that together have this much text, in KB of 1,000 bytes.
     def write_parts(kilobytes)
       PARTS.each do |part|
         file = File.join(@folder, "part#{part}")

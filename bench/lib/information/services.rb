@@ -169,7 +169,7 @@ module Information
       @nodes.each { |node| node.address || node.ready }
     end
 
-    # Waits until all nodes tell these attributes with so many bytes each.
+    # Waits until all nodes tell these attributes, each with this number of bytes.
     def wait(attributes, bytes, query)
       query = query.merge(fields: ["node", *attributes].join(","))
       Information.wait("#{attributes.join(", ")} of #{@nodes.size} nodes") do

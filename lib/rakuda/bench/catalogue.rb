@@ -7,8 +7,8 @@ module Rakuda
   module Bench
     # What can be run: names, families, sizes; ours and those of others. It knows nothing of how.
     module Catalogue
-      # One benchmark. `sizes` are the settings of each size; `needs` programs besides our own. One of others has its program and
-      # Debian's packages of what it needs.
+      # One benchmark. `sizes` are the settings of each size; `needs` programs besides our own. One of others has its
+      # program and Debian's packages of what it needs.
       Entry = Struct.new(:name, :family, :summary, :sizes, :needs, :program, :packages, keyword_init: true) do
         # @return [Boolean] a workflow whose tasks rakuda finds out by running a Rakefile once
         def recorded? = name.start_with?("homology") || name == "montage"
@@ -29,8 +29,8 @@ module Rakuda
                     "small" => { bytes: 2048 * MIB, blocks: %w[4k 64k 1m], trials: 6 },
                     "large" => { bytes: 24_576 * MIB, trials: 6, blocks: %w[4k 8k 16k 32k 64k 128k 256k 512k 1m] } }.freeze
 
-      # Applications whose shapes WfCommons draws, and what each does. In the instances bytes range over seven powers of ten:
-      # they are scaled so that all tasks together read as many as the size says.
+      # Applications whose shapes WfCommons draws, and what each does. In the instances bytes range over seven powers of
+      # ten: they are scaled so that all tasks together read as many as the size says.
       SHAPES = { "blast" => "a search of sequences, split, searched, and joined", "bwa" => "alignment of reads to a genome",
                  "cycles" => "parameters of a model of crops", "epigenomics" => "lanes of a sequencer through one pipeline each",
                  "genome" => "individuals of the 1000 genomes, merged and analysed", "montage" => "a mosaic of the sky",

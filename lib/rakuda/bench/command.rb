@@ -247,8 +247,8 @@ module Rakuda
       WORK = { "mpi" => "run of a kernel", "micro" => "run of a micro-benchmark",
                Others::FAMILY => "run of others' benchmarks" }.freeze
 
-      # Kernels, micro-benchmarks and those of others, one after the other in one run. Options behind -- are the kernels', or,
-      # where only one of others is run, its program's.
+      # Kernels, micro-benchmarks and those of others, one after the other in one run. Options behind -- are the
+      # kernels', or, where only one of others is run, its program's.
       def together(names)
         entries = names.uniq.map { |name| Catalogue.find(name) }
         other = entries.find { |entry| entry.workflow? || entry.family == "mapreduce" }

@@ -18,13 +18,13 @@ require "time"
 
 module Rakuda
   module Bench
-    # Runs one workflow in several engines, round after round, in turn. Each run has a folder of its own with links to the same
-    # inputs; what it made must be equal, byte by byte, to what every other run made, and every task must have run once: each
-    # writes a line when it began and ended, in all engines alike.
+    # Runs one workflow in several engines, round after round, in turn. Each run has a folder of its own with links to
+    # the same inputs; what it made must be equal, byte by byte, to what every other run made, and every task must have
+    # run once: each writes a line when it began and ended, in all engines alike.
     class Comparison
-      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC of the task's host, `names` those of the
-      # same tasks. Over hosts, `nodes` are those that came before its end, `hosts` the nodes of the tasks, and `commands` what
-      # Hosts.commands_ns says.
+      # One run of one engine. Times are s; `tasks` are pairs of ns of CLOCK_MONOTONIC of the task's host, `names` those
+      # of the same tasks. Over hosts, `nodes` are those that came before its end, `hosts` the nodes of the tasks, and
+      # `commands` what Hosts.commands_ns says.
       Round = Struct.new(:round, :order, :makespan, :startup, :tail, :busy, :tasks, :names, :nodes, :hosts, :commands, :digest,
                          :fault, :resident, keyword_init: true)
 
@@ -52,9 +52,10 @@ module Rakuda
 
       # @param instance [Instance]
       # @param engines [Array<Engine>]
-      # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a state of
-      #   PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of what it must make,
-      #   or nil), :programs (of others, that tasks use), :hosts (Hosts that rounds run on, or nil; their slots count then)
+      # @param options [Hash] :inputs (folder), :workspace, :slots, :rounds, :timeout, :benchmark, :size, :cache (a
+      #   state of PageCache), :say (callable), :check (a command that looks at what a run made, or nil), :digest (of
+      #   what it must make, or nil), :programs (of others, that tasks use), :hosts (Hosts that rounds run on, or nil;
+      #   their slots count then)
       def initialize(instance, engines, options)
         @instance = instance
         @engines = engines
@@ -63,8 +64,8 @@ module Rakuda
         @places = hosts && Places.new(hosts)
       end
 
-      # @yieldparam results [Array<Hash>] a result for each engine, after each round: what has been measured is not lost with
-      #   what comes then
+      # @yieldparam results [Array<Hash>] a result for each engine, after each round: what has been measured is not lost
+      #   with what comes then
       # @return [Array<Hash>] those after the last round
       def call
         @started = Time.now

@@ -9,8 +9,8 @@ require "rakuda/bench/suites"
 
 module Rakuda
   module Bench
-    # What may come next on a command line of `rakudactl bench`, for the completions of shells. It runs nothing, and says
-    # nothing of mistakes: they would be in the middle of the user's line.
+    # What may come next on a command line of `rakudactl bench`, for the completions of shells. It runs nothing, and
+    # says nothing of mistakes: they would be in the middle of the user's line.
     class Completion
       # Options whose value is a file or a folder.
       FILES = %i[hosts instance].freeze

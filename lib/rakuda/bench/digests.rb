@@ -6,8 +6,8 @@ require "rbconfig"
 
 module Rakuda
   module Bench
-    # SHA-256 of files. A program reads them: whoever reads a file system that hangs waits for ever, and a program can be ended.
-    # OpenSSL is several times as fast as sha256sum. It does not know what the files are for.
+    # SHA-256 of files. A program reads them: whoever reads a file system that hangs waits for ever, and a program can
+    # be ended. OpenSSL is several times as fast as sha256sum. It does not know what the files are for.
     module Digests
       SCRIPT = 'ARGV.each { |file| puts File.file?(file) ? OpenSSL::Digest.new("SHA256").file(file).hexdigest : "-" }'
       COMMAND = [RbConfig.ruby, "--disable-gems", "-ropenssl", "-e", SCRIPT, "--"].freeze

@@ -7,8 +7,8 @@ require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # The engines that a workflow is compared in: how each is started on the file that was emitted for it, and whether it is
-    # there. Options are those that its documentation recommends for runs on one machine.
+    # The engines that a workflow is compared in: how each is started on the file that was emitted for it, and whether
+    # it is there. Options are those that its documentation recommends for runs on one machine.
     class Engine
       # Words of the command line, with %d for the slots; how it tells its version; a module of Python that it needs.
       KNOWN = {

@@ -9,8 +9,8 @@ module Rakuda
     # A run that failed: ends with status 1.
     class Failure < StandardError; end
 
-    # What was killed and does not end, or a file system that does not answer: nothing more is done there, and nothing is
-    # removed. Ends with status 1.
+    # What was killed and does not end, or a file system that does not answer: nothing more is done there, and nothing
+    # is removed. Ends with status 1.
     class Stuck < StandardError; end
   end
 end

@@ -5,8 +5,8 @@ require "rakuda/bench/engines"
 
 module Rakuda
   module Bench
-    # What a result is of, beside its benchmark: engine, size, place, conditions, parameters. By it results are kept apart in
-    # reports, plots and `diff`. It knows no figure.
+    # What a result is of, beside its benchmark: engine, size, place, conditions, parameters. By it results are kept
+    # apart in reports, plots and `diff`. It knows no figure.
     module Facets
       # Settings of a micro-benchmark that say how it was asked for, or that stand among the conditions.
       UNSAID = %w[said seconds cache direct].freeze

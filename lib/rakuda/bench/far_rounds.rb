@@ -2,8 +2,8 @@
 
 module Rakuda
   module Bench
-    # Whether the raw times of a round over hosts fit its figures. Times of one host are compared with each other, and never with
-    # another host's; `commands_ns` is of the clock of the machine that started the engine. Pure.
+    # Whether the raw times of a round over hosts fit its figures. Times of one host are compared with each other, and
+    # never with another host's; `commands_ns` is of the clock of the machine that started the engine. Pure.
     module FarRounds
       # Of a figure, s, and of a span: clocks of two machines need not run equally fast.
       TOLERANCE_S = 1e-6

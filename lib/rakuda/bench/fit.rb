@@ -16,9 +16,9 @@ require "tmpdir"
 
 module Rakuda
   module Bench
-    # Sizes by time (`--seconds`): each benchmark is tried in the small, and its files grow until a repetition takes its share of
-    # the time that is asked for. So a suite takes about as long on a fast file system as on a slow one, and what it will take is
-    # known before it begins. It does not judge results.
+    # Sizes by time (`--seconds`): each benchmark is tried in the small, and its files grow until a repetition takes its
+    # share of the time that is asked for. So a suite takes about as long on a fast file system as on a slow one, and
+    # what it will take is known before it begins. It does not judge results.
     class Fit
       # A part with its size, the bytes that it has on disk at the same time, and how long it is expected to take.
       Sized = Struct.new(:part, :bytes, :seconds)
@@ -28,14 +28,14 @@ module Rakuda
                  "qcd-io" => ["--local", [8, 8, 8, 16], 2] }.freeze
       # From six repetitions on there is an interval.
       REPETITIONS = 6
-      # A repetition is made so much longer than its share, since the next one may be faster.
+      # How many times its share a repetition is made to take, since the next one may be faster.
       MARGIN = 2.0
       # Maximum growth from one trial to the next.
       GROWTH_MAX = 8.0
       # Part of the memory that is available which all ranks' meshes may have together.
       MEMORY_SHARE = 0.25
-      # Time of a step, s. Workers may begin 1 % of it apart (MicroFigures::SKEW_MAX), those of fio do so by up to 15 ms, and a
-      # disk may be twice as fast as it was when it was tried.
+      # Time of a step, s. Workers may begin 1 % of it apart (MicroFigures::SKEW_MAX), those of fio do so by up to 15
+      # ms, and a disk may be twice as fast as it was when it was tried.
       STEP_S = { "bandwidth" => 1.2, "fio" => 3.0 }.freeze
       FIRST_BYTES = 64 << 20
       # Small blocks take longer than the largest, which are tried.
@@ -104,7 +104,8 @@ module Rakuda
         workspace&.finish
       end
 
-      # Whether it can be proven that a file is not in the page cache. Where it can, files are flushed, and read from disk.
+      # Whether it can be proven that a file is not in the page cache. Where it can, files are flushed, and read from
+      # disk.
       def provable?(folder)
         path = File.join(folder, "probe")
         File.write(path, "x" * 65_536)

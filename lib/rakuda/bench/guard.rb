@@ -4,13 +4,13 @@ require "rakuda/bench/processes"
 
 module Rakuda
   module Bench
-    # Ends what was started when whoever started it is gone, killed without a word. It is a process of its own that reads, from a
-    # pipe, which group of processes runs now; at the end of the pipe it ends that group. It alone holds the lock of the folder
-    # until then: closing a file takes as long as its file system likes, and whoever started it ends without that. It does not
-    # know what runs.
+    # Ends what was started when whoever started it is gone, killed without a word. It is a process of its own that
+    # reads, from a pipe, which group of processes runs now; at the end of the pipe it ends that group. It alone holds
+    # the lock of the folder until then: closing a file takes as long as its file system likes, and whoever started it
+    # ends without that. It does not know what runs.
     class Guard
-      # Words of the pipe: the group that runs, or - for none. The last word of the script is for how many tenths of a second
-      # a group may take to end when it is asked to.
+      # Words of the pipe: the group that runs, or - for none. The last word of the script is for how many tenths of a
+      # second a group may take to end when it is asked to.
       SCRIPT = <<~SH
         group=-
         while read -r word; do group=$word; done

@@ -8,12 +8,12 @@ require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # Hosts that the rounds of a workflow or a job run on, beside this machine: how `rakuda` learns of them, and what the record
-    # of a round says. Tasks note times of their host's clock, which are compared with no other host's.
+    # Hosts that the rounds of a workflow or a job run on, beside this machine: how `rakuda` learns of them, and what
+    # the record of a round says. Tasks note times of their host's clock, which are compared with no other host's.
     class Hosts
       # How long a run that is asked to end may take to end what runs on hosts.
       GRACE_S = 30
-      # So much may the clock of this machine gain on its monotonic one within a round: what adjusting it makes at most.
+      # Maximum that the clock of this machine gains on its monotonic one within a round, as a share: by adjusting it.
       DRIFT = 1e-3
       DRIFT_MIN_NS = 1_000_000
 
@@ -50,7 +50,8 @@ module Rakuda
         ["--cluster", @options[:cluster], "--nodes", @options[:nodes].max.to_s]
       end
 
-      # How many were asked for. Whether those of a host file can be reached is looked at once, before anything is measured.
+      # How many were asked for. Whether those of a host file can be reached is looked at once, before anything is
+      # measured.
       # @return [Integer]
       # @raise [Failure]
       def count = @count ||= @options[:hosts] ? reached : @options[:nodes].max
@@ -65,8 +66,8 @@ module Rakuda
         variables.merge("PASS_ENV" => [*ENV.fetch("PASS_ENV", "").split(/[\s,]+/), *variables.keys].uniq.join(" "))
       end
 
-      # The clocks of this machine, as near to each other as they can be read: something else may run between two readings, and
-      # not each time.
+      # The clocks of this machine, as near to each other as they can be read: something else may run between two
+      # readings, and not each time.
       # @return [Array(Integer, Integer)] monotonic, and since 1970; ns
       def self.now
         readings = Array.new(READINGS) do
@@ -79,8 +80,8 @@ module Rakuda
 
       # @param record [RunRecord]
       # @param span [Span]
-      # @return [Array(Integer, Integer)] ns from the start of the engine until the first command was started, and until the
-      #   last one was known to have ended
+      # @return [Array(Integer, Integer)] ns from the start of the engine until the first command was started, and until
+      #   the last one was known to have ended
       # @raise [Failure] when that is not known
       def self.commands_ns(record, span)
         raise Failure, STEPPED if span.stepped?

@@ -5,8 +5,8 @@ require "rakuda/bench/emitters"
 
 module Rakuda
   module Bench
-    # An instance as a person writes it: one rule for each kind of task, and a table of its files and arguments. Tasks are of a
-    # kind when they have one program, and names that differ in numbers alone. It starts nothing.
+    # An instance as a person writes it: one rule for each kind of task, and a table of its files and arguments. Tasks
+    # are of a kind when they have one program, and names that differ in numbers alone. It starts nothing.
     module Idiomatic
       # Engine => method. All others get one loop over all tasks, or one list, anyway: their file is the flat one.
       WRITERS = { "rakuda" => :rakefile, "rake" => :rakefile, "pwrake" => :rakefile, "make" => :makefile, "ninja" => :ninja,

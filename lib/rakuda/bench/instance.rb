@@ -7,9 +7,9 @@ require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # A workflow that every engine gets: tasks with command lines, files with sizes. It comes from an instance in WfFormat
-    # (WfCommons): of the simulator, of a recorded run, or of anybody. A task whose program is one of ours runs as it is;
-    # any other becomes its I/O alone (`io-task`): it reads its inputs, computes, writes its outputs.
+    # A workflow that every engine gets: tasks with command lines, files with sizes. It comes from an instance in
+    # WfFormat (WfCommons): of the simulator, of a recorded run, or of anybody. A task whose program is one of ours runs
+    # as it is; any other becomes its I/O alone (`io-task`): it reads its inputs, computes, writes its outputs.
     class Instance
       # One task. `command` is a list of words; `files` are named relative to the folder of the run.
       Task = Struct.new(:id, :name, :command, :inputs, :outputs, :parents, :cores, keyword_init: true) do
@@ -44,7 +44,8 @@ module Rakuda
       # @return [String] the same as results have it
       def self.fnv_digest(text) = format("fnv1a64:%016x", fnv(text))
 
-      # What a task program notes of its words (task.c): FNV-1a, 64 bits, of each with a NUL behind it, but for the program.
+      # What a task program notes of its words (task.c): FNV-1a, 64 bits, of each with a NUL behind it, but for the
+      # program.
       # @param command [Array<String>]
       # @return [String]
       def self.noted_as(command) = format("%016x", fnv(command.drop(1).map { |word| "#{word}\0" }.join))
@@ -119,7 +120,8 @@ module Rakuda
       # @return [Hash{String => String}]
       def noted = @noted ||= tasks.to_h { |task| [Instance.noted_as(task.command), task.id] }
 
-      # What must be equal for results to be comparable, as far as they do not say {#digest_by_name}: results from before do not.
+      # What must be equal for results to be comparable, as far as they do not say {#digest_by_name}: results from
+      # before do not.
       def digest = digest_of(tasks.map(&:command))
 
       # The same, whatever the folder of the task programs is: equal in two checkouts, and on two machines.

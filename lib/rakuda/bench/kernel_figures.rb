@@ -7,8 +7,8 @@ require "rakuda/bench/page_cache"
 
 module Rakuda
   module Bench
-    # The figures of an MPI kernel's result from the raw times in it, as iobench/README.md defines them, and what a valid
-    # result must show. The kernels compute them in `figures.c`; this is how `verify` does so once more.
+    # The figures of an MPI kernel's result from the raw times in it, as iobench/README.md defines them, and what a
+    # valid result must show. The kernels compute them in `figures.c`; this is how `verify` does so once more.
     module KernelFigures
       module_function
 

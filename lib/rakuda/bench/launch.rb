@@ -8,10 +8,11 @@ require "tempfile"
 
 module Rakuda
   module Bench
-    # Starts a program, waits for it, and says what went wrong. What it prints goes into a file that does not lie on the file
-    # system which is measured, and is looked at only then.
+    # Starts a program, waits for it, and says what went wrong. What it prints goes into a file that does not lie on the
+    # file system which is measured, and is looked at only then.
     module Launch
-      # Nobody who started the comparison tells an engine anything: a make above it would share its slots with one below.
+      # Nobody who started the comparison tells an engine anything: a make above it would share its slots with one
+      # below.
       ENVIRONMENT = %w[RUBYOPT MAKEFLAGS MAKELEVEL MFLAGS].to_h { |name| [name, nil] }.freeze
       # Lines that say nothing of why: rulers and frames, how to go on, where in a program, what mpirun and make add.
       IDLE = [/\A\W*\z/, /\Ato resume:/, /\Afrom \S+:\d+:in /, /\A\S+\.rb:\d+:in [`'][^:]*\z/,
@@ -28,7 +29,8 @@ module Rakuda
       NULL_RUNS = 5
       NULL_LIMIT_S = 60
       NULL_SHARE_MAX = 0.05
-      # How long what was killed may take to end. A process that waits for a file server ends when that answers, and not before.
+      # How long what was killed may take to end. A process that waits for a file server ends when that answers, and not
+      # before.
       KILLED_S = 30
       # How long before that what is in no group with it has: a program may end itself what it has started.
       REST_S = 10
@@ -73,7 +75,8 @@ module Rakuda
         stop(pid, waiter, grace) if waiter&.alive?
       end
 
-      # With all that it started: also when the comparison itself is interrupted. What it started on other hosts it ends itself.
+      # With all that it started: also when the comparison itself is interrupted. What it started on other hosts it ends
+      # itself.
       # @param grace [Numeric] seconds that it has when it is asked to end, before it is killed; 0 for no such question
       # @param killed [Numeric] seconds that it has then
       # @param rest [Numeric] seconds until also that is killed which is in no group with it
@@ -149,8 +152,8 @@ module Rakuda
 
       # @param null_s [Numeric, nil] of results before there was one
       # @param makespans [Array<Numeric>] s
-      # @return [Array<String>] that the harness would be measured, too; a reason where a size is fixed and long enough, else
-      #   a note
+      # @return [Array<String>] that the harness would be measured, too; a reason where a size is fixed and long enough,
+      #   else a note
       def null_faults(null_s, makespans)
         shortest = makespans.min
         return [] if null_s.nil? || shortest.nil? || null_s <= shortest * NULL_SHARE_MAX

@@ -18,12 +18,13 @@ require "rakuda/bench/workspace"
 
 module Rakuda
   module Bench
-    # Runs MPI kernels and micro-benchmarks: writes a Rakefile with a task for each, one after the other, and has `rakuda` run
-    # it, so that what was done stands in the record of that run.
+    # Runs MPI kernels and micro-benchmarks: writes a Rakefile with a task for each, one after the other, and has
+    # `rakuda` run it, so that what was done stands in the record of that run.
     class Measured
       # One benchmark with its settings.
       # `own` are its settings where they are not those of the size.
-      # `named` are those whose nodes and ranks stand in the name; `label` says there under which conditions it was measured.
+      # `named` are those whose nodes and ranks stand in the name; `label` says there under which conditions it was
+      # measured.
       Part = Struct.new(:entry, :scale, :words, :point, :swept, :own, :named, :label, keyword_init: true) do
         def settings = own || Catalogue.settings(entry, scale)
 
@@ -37,7 +38,8 @@ module Rakuda
 
       # How long a run may take to end that is asked to.
       GRACE_S = 30
-      # Lines of rakuda that mean nothing here: of its Rakefile, which nobody has written; of files that are gone by then.
+      # Lines of rakuda that mean nothing here: of its Rakefile, which nobody has written; of files that are gone by
+      # then.
       UNSAID = /\A(?:to resume:|rakuda aborted!|SIG\w+$|Command failed|\S*bench\.rake:\d|Tasks: TOP|\(See full trace)|renamed/
       # Lines of rakuda that are kept.
       PRINTED_MAX = 50
@@ -196,7 +198,8 @@ module Rakuda
       # Under which name rakuda keeps what a task that failed has made.
       def failed(part) = "#{part.file}._fail_"
 
-      # For the Rakefile: what yields the environment of one run of Open MPI. A folder of this machine is none of a node's.
+      # For the Rakefile: what yields the environment of one run of Open MPI. A folder of this machine is none of a
+      # node's.
       def apart
         return "def apart = yield(MPI)" if @options.far?
 
@@ -254,8 +257,8 @@ module Rakuda
           #{rule} { |t| kernel(#{command.map(&:inspect).join(", ")}#{', "--hard-limit", left' if limit}, "--out", t.name) }
         RUBY
 
-        # The names of the nodes are known when it begins, and the shell puts them in. Ranks may be more than a node's cores,
-        # which `needs` would refuse.
+        # The names of the nodes are known when it begins, and the shell puts them in. Ranks may be more than a node's
+        # cores, which `needs` would refuse.
         line = "mpirun --hostfile \"$RAKUDA_HOSTFILE\" #{Shellwords.join(command.drop(1))} --out \"$0\""
         line += ' --hard-limit "$1"' if limit
         <<~RUBY

@@ -13,8 +13,8 @@ require "time"
 
 module Rakuda
   module Bench
-    # Micro-benchmarks: a program of one thread, run by all workers at the same time. Here is what the Rakefile says of them, and
-    # what their output says together.
+    # Micro-benchmarks: a program of one thread, run by all workers at the same time. Here is what the Rakefile says of
+    # them, and what their output says together.
     module Micro
       SCHEMA = "rakuda-bench-micro/1"
       # File systems whose files are in memory, whatever is dropped from the page cache.
@@ -22,8 +22,8 @@ module Rakuda
 
       module_function
 
-      # Each step is a round of `sync`: all workers begin it at one instant. Before it they make the folder where that is not
-      # there, as nodes may have one of their own; in a last round they remove what is theirs.
+      # Each step is a round of `sync`: all workers begin it at one instant. Before it they make the folder where that
+      # is not there, as nodes may have one of their own; in a last round they remove what is theirs.
       # @param work [String] folder for files
       # @return [String] rules of the Rakefile whose last makes the file of the part: what the workers printed, as JSON
       def rules(part, before, work, workers, keep:)

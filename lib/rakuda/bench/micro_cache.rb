@@ -5,7 +5,8 @@ require "rakuda/bench/page_cache"
 
 module Rakuda
   module Bench
-    # Whether a micro-benchmark read from where it says: by what was in the page cache before each step, summed over the workers.
+    # Whether a micro-benchmark read from where it says: by what was in the page cache before each step, summed over the
+    # workers.
     module MicroCache
       module_function
 

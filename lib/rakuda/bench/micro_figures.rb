@@ -7,8 +7,8 @@ require "rakuda/bench/micro_steps"
 
 module Rakuda
   module Bench
-    # The figures of a micro-benchmark's result from the raw times in it: the runner computes them, and `verify` does so once
-    # more. It judges nothing.
+    # The figures of a micro-benchmark's result from the raw times in it: the runner computes them, and `verify` does so
+    # once more. It judges nothing.
     module MicroFigures
       # From steps that are shorter no rate is taken: the clock of fio is one of ms, and a start weighs too much.
       RATE_S_MIN = 0.1
@@ -19,8 +19,8 @@ module Rakuda
 
       module_function
 
-      # The part of the time of the shortest program in which all run together: less the overhead (2016 paper, 5.4.1), or the
-      # start lag where that was longer.
+      # The part of the time of the shortest program in which all run together: less the overhead (2016 paper, 5.4.1),
+      # or the start lag where that was longer.
       def together(raw, sync)
         shortest = shortest(raw)
         return 0.0 unless shortest.positive?
@@ -34,8 +34,8 @@ module Rakuda
       # @return [Float] time in which not all workers run, s
       def apart_s(sync) = sync.values_at("overhead_s", "lag_s").compact.max.to_f
 
-      # Repetitions that figures are not taken from: their workers began too far apart, and enough others are left. Where too few
-      # would be, all count, and the skew makes the result invalid.
+      # Repetitions that figures are not taken from: their workers began too far apart, and enough others are left.
+      # Where too few would be, all count, and the skew makes the result invalid.
       # @param raw [Hash] what each worker measured, by step
       # @return [Hash{String => Float}] skew by step
       def left_out(raw)
@@ -74,8 +74,8 @@ module Rakuda
         "a worker's #{name} took #{Figures.seconds(time)}: expected at least #{Figures.seconds(RATE_S_MIN)}, of larger files"
       end
 
-      # What the simulator takes for `--rates`: what one transfer reaches with the largest blocks, in MiB/s. Of other nodes
-      # nothing is known here: the own disk and memory stand for theirs.
+      # What the simulator takes for `--rates`: what one transfer reaches with the largest blocks, in MiB/s. Of other
+      # nodes nothing is known here: the own disk and memory stand for theirs.
       # @param result [Hash] of bandwidth or fio
       # @return [Array<Integer>] own disk, own memory, another's disk, another's memory, write
       def rates(result)
@@ -86,8 +86,8 @@ module Rakuda
         [disk, memory, disk, memory, write]
       end
 
-      # The figures of a result from what the workers printed. Times of different nodes are not compared: of several, the longest
-      # counts. Steps whose names differ in a number at the end are repetitions.
+      # The figures of a result from what the workers printed. Times of different nodes are not compared: of several,
+      # the longest counts. Steps whose names differ in a number at the end are repetitions.
       # @return [Array<Hash>]
       def derived(raw)
         raw = counted(raw)
@@ -156,8 +156,8 @@ module Rakuda
         figures.merge("nodes_bw" => bytes.zip(spans).map { |sum, spent| sum / spent })
       end
 
-      # What was known to be transferred when the first worker ended / the time until then, as of kernels. Workers of one node
-      # alone have one clock, and only some programs tell marks.
+      # What was known to be transferred when the first worker ended / the time until then, as of kernels. Workers of
+      # one node alone have one clock, and only some programs tell marks.
       def first_done(repetitions)
         return {} unless repetitions.flatten.all? { |one| one["marks"]&.any? } && by_node(repetitions.flatten).one?
 

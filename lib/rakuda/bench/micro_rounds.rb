@@ -6,10 +6,11 @@ require "rakuda/bench/micro_steps"
 
 module Rakuda
   module Bench
-    # The synchronised rounds of a micro-benchmark: their times as the journal of the run has them (docs/reference/journal.md),
-    # which a result keeps, and the figures that follow from these: `verify` computes them once more. Pure, but for reading.
+    # The synchronised rounds of a micro-benchmark: their times as the journal of the run has them
+    # (docs/reference/journal.md), which a result keeps, and the figures that follow from these: `verify` computes them
+    # once more. Pure, but for reading.
     module MicroRounds
-      # From what fio says in ms its times may be off by so much, ns; those of others by nothing.
+      # Maximum error of the times that a program prints, ns: fio prints ms; those of others are exact.
       TOLERANCE_NS = { "fio" => 2_000_000 }.freeze
       # Two ways to take the time of one machine need not be equally fast.
       DRIFT = 1e-3
@@ -42,7 +43,8 @@ module Rakuda
       def measured?(parameter) = parameter != MicroSteps::CLEAN && !parameter.start_with?(MicroSteps::CHECK)
 
       # @param sync [Hash] with what {.raw} gives
-      # @return [Hash] overhead, the largest start lag and what it is known to within, rounds, and those with a late worker
+      # @return [Hash] overhead, the largest start lag and what it is known to within, rounds, and those with a late
+      #   worker
       def figures(sync)
         rounds = sync["by_round"]
         { "overhead_s" => mean_s(sync["null_rounds"].filter_map { |one| span_ns(one["starts_ns"], one["ends_ns"]) }),
@@ -58,7 +60,8 @@ module Rakuda
 
       def mean_s(spans) = spans.empty? ? nil : spans.sum / spans.size / 1e9
 
-      # Whether the rounds fit the steps: each has one, with as many workers, and no program ran longer than its command.
+      # Whether the rounds fit the steps: each has one, with as many workers, and no program ran longer than its
+      # command.
       # @param result [Hash]
       # @return [Array<String>] what is wrong
       def faults(result)

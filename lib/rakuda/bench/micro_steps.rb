@@ -6,7 +6,8 @@ require "shellwords"
 
 module Rakuda
   module Bench
-    # The programs of micro-benchmarks: a command for each step, and what is kept of what it prints. It knows no figures.
+    # The programs of micro-benchmarks: a command for each step, and what is kept of what it prints. It knows no
+    # figures.
     module MicroSteps
       # Behind the name of a step that is repeated.
       NUMBER = /-\d+\z/
@@ -113,8 +114,8 @@ module Rakuda
       # @return [Hash] what is kept of it
       def raw(name, output) = name == "fio" ? fio_raw(output) : output.except("cache")
 
-      # Figures that fio's version 3.33 gets right when a job only reads or only writes. It tells when it ended, and how long it
-      # took, in ms.
+      # Figures that fio's version 3.33 gets right when a job only reads or only writes. It tells when it ended, and how
+      # long it took, in ms.
       def fio_raw(output)
         job = output.fetch("jobs").first
         way = %w[read write].find { |name| job.fetch(name).fetch("io_bytes").positive? }

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The benchmark montage as `rakudactl bench` runs it: a mosaic of N x N tiles with the Montage tools, every task a command,
-# every edge a file (examples/montage is the same application as one would write it). TIMED names the program that notes the
-# times of a command. Pixels are 1/1800 of a degree.
+# The benchmark montage as `rakudactl bench` runs it: a mosaic of N x N tiles with the Montage tools, every task a
+# command, every edge a file (examples/montage is the same application as one would write it). TIMED names the program
+# that notes the times of a command. Pixels are 1/1800 of a degree.
 
 N, PIXELS = %w[N PIXELS].map { |name| Integer(ENV.fetch(name)) }
 TIMED = ENV.fetch("TIMED")

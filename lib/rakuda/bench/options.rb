@@ -113,8 +113,8 @@ module Rakuda
       # @return [String] the options, one a line
       def self.help = new([]).send(:parser).summarize.join
 
-      # @return [Array<Array(String, Symbol, Boolean, String)>] of each option: as it stands on the command line, its name here,
-      #   whether it has a value, and what it is
+      # @return [Array<Array(String, Symbol, Boolean, String)>] of each option: as it stands on the command line, its
+      #   name here, whether it has a value, and what it is
       def self.all
         new([]).send(:parser).top.list.flat_map do |switch|
           long = switch.long.first.delete_prefix("--")

@@ -6,8 +6,9 @@ require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # Benchmarks that others bring: a folder with a description, benchmark.json, and a program that runs and prints its times as
-    # JSON (docs/reference/benchmarks.md#benchmarks-of-others). Rakuda places it, runs it, computes its figures, and reports it.
+    # Benchmarks that others bring: a folder with a description, benchmark.json, and a program that runs and prints its
+    # times as JSON (docs/reference/benchmarks.md#benchmarks-of-others). Rakuda places it, runs it, computes its
+    # figures, and reports it.
     module Others
       DESCRIPTION = "benchmark.json"
       FAMILY = "other"

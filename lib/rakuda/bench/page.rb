@@ -15,8 +15,8 @@ require "rakuda/bench/tables"
 
 module Rakuda
   module Bench
-    # Results as one page that needs nothing else: a list of all, then by benchmark what they say together, the figures of each,
-    # and the plots, which stand beside the page as files, too. It computes nothing.
+    # Results as one page that needs nothing else: a list of all, then by benchmark what they say together, the figures
+    # of each, and the plots, which stand beside the page as files, too. It computes nothing.
     module Page
       CONVERTER = "rsvg-convert"
 

@@ -6,7 +6,8 @@ require "rakuda/bench/run_record"
 
 module Rakuda
   module Bench
-    # The nodes that the rounds of a comparison over hosts have had, by the records of these rounds: what a result says of them.
+    # The nodes that the rounds of a comparison over hosts have had, by the records of these rounds: what a result says
+    # of them.
     class Places
       # @return [Array<RunRecord::Node>] of all rounds so far, by name
       attr_reader :nodes
@@ -49,7 +50,8 @@ module Rakuda
       end
 
       # Rounds so short that hosts came after their end, whose slots count all the same.
-      # @param came [Array<Array(Integer, Integer)>] number of each round that was run to its end, and of the nodes that it had
+      # @param came [Array<Array(Integer, Integer)>] number of each round that was run to its end, and of the nodes that
+      #   it had
       # @return [Array<String>]
       def too_late(came)
         came.select { |_, nodes| nodes < @hosts.count }

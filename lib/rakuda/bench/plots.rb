@@ -11,8 +11,8 @@ require "rakuda/bench/splits"
 
 module Rakuda
   module Bench
-    # Plots of results as SVG: bars, a point for every round or repetition, the 95 % interval of the median as a line. They
-    # compute nothing that is not in a result.
+    # Plots of results as SVG: bars, a point for every round or repetition, the 95 % interval of the median as a line.
+    # They compute nothing that is not in a result.
     module Plots
       WIDTH = 760
       LEFT = 240

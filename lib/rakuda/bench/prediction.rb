@@ -13,7 +13,8 @@ require "tempfile"
 
 module Rakuda
   module Bench
-    # What the simulator says of a workflow on this machine, told the rates that were measured here, beside what it took.
+    # What the simulator says of a workflow on this machine, told the rates that were measured here, beside what it
+    # took.
     module Prediction
       # A workflow in one engine: seconds from the first task's beginning to the last one's end.
       Row = Struct.new(:benchmark, :engine, :measured, :predicted, keyword_init: true) do
@@ -67,8 +68,8 @@ module Rakuda
         raise UsageError, "the simulator has no #{result["benchmark"]} of this size: name its file in WfFormat with --instance"
       end
 
-      # A recorded task's time holds its reading and writing, which the simulator adds by the rates: what is left is the time that
-      # it used the processor.
+      # A recorded task's time holds its reading and writing, which the simulator adds by the rates: what is left is the
+      # time that it used the processor.
       # @return [Hash] the instance with these times
       def without_io(instance)
         tasks = instance.dig("workflow", "execution", "tasks").map do |task|

@@ -7,8 +7,9 @@ require "tmpdir"
 
 module Rakuda
   module Bench
-    # Processes of this machine that were started for a run, by /proc: what a run that was killed has left, and what does not end
-    # although it was killed. It opens nothing below the folder that is measured, since its file system may not answer.
+    # Processes of this machine that were started for a run, by /proc: what a run that was killed has left, and what
+    # does not end although it was killed. It opens nothing below the folder that is measured, since its file system may
+    # not answer.
     module Processes
       # In the environment of all that is started: by it a later command finds what was left.
       MARK = "RAKUDA_BENCH_DIR"

@@ -32,7 +32,8 @@ module Rakuda
         folders.map { |folder| File.join(folder, name) }.find { |path| File.file?(path) && File.executable?(path) }
       end
 
-      # @param packages [Hash, nil] Debian's package of each program; of one that Debian has not, its source's address, or nil
+      # @param packages [Hash, nil] Debian's package of each program; of one that Debian has not, its source's address,
+      #   or nil
       # @return [String] how to get it, in brackets
       def source(name, packages = nil)
         package = (packages || PACKAGES)[name]

@@ -8,8 +8,9 @@ require "rakuda/bench/mapreduce/split"
 
 module Rakuda
   module Bench
-    # Engines of one comparison beside rakuda: ratios of times within a round. Results that do not say which comparison they are
-    # of, as those from before, or that differ in slots, machine or conditions, are not set beside each other. Pure.
+    # Engines of one comparison beside rakuda: ratios of times within a round. Results that do not say which comparison
+    # they are of, as those from before, or that differ in slots, machine or conditions, are not set beside each other.
+    # Pure.
     module Ratios
       # Results whose rounds took turns, and the one that the others are held against.
       Group = Struct.new(:base, :results) do

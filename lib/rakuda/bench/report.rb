@@ -80,7 +80,8 @@ module Rakuda
       PLACES = { "tasks" => "hosts", "maps" => "maps_hosts", "reduces" => "reduces_hosts" }.freeze
 
       # How much of it each host had in the last round.
-      # @return [Array(Integer, Hash{String => Array<Integer>}), nil] number of the round, and counts; nil of one machine
+      # @return [Array(Integer, Hash{String => Array<Integer>}), nil] number of the round, and counts; nil of one
+      #   machine
       def places(result)
         round = result["rounds"].reverse.find { |one| one.key?("nodes") } or return
         counts = PLACES.select { |_, key| round.key?(key) }.transform_values do |key|

@@ -11,8 +11,8 @@ require "time"
 
 module Rakuda
   module Bench
-    # The folder of results (--out): marked as such, so that nothing of anybody else is written over, and with names that say
-    # under which conditions a result was measured. It does not know how.
+    # The folder of results (--out): marked as such, so that nothing of anybody else is written over, and with names
+    # that say under which conditions a result was measured. It does not know how.
     module Results
       FAILURE_SCHEMA = "rakuda-bench-failure/1"
       MARKER = ".rakuda-bench-results"

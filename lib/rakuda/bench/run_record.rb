@@ -5,21 +5,22 @@ require "rakuda/bench/errors"
 
 module Rakuda
   module Bench
-    # What the record of a run over hosts says of a round: its nodes, which of them ran each task and each command, and between
-    # which moments there were commands. Times are those of the hub alone, since clocks of hosts are not compared. It reads a
-    # journal (docs/reference/journal.md) and knows nothing of workflows and jobs.
+    # What the record of a run over hosts says of a round: its nodes, which of them ran each task and each command, and
+    # between which moments there were commands. Times are those of the hub alone, since clocks of hosts are not
+    # compared. It reads a journal (docs/reference/journal.md) and knows nothing of workflows and jobs.
     class RunRecord
       # A machine that ran tasks, or could have.
       Node = Struct.new(:name, :slots)
-      # A command: where it ran, when it was started, and when it was known to have ended; ns by the clock of the journal.
+      # A command: where it ran, when it was started, and when it was known to have ended; ns by the clock of the
+      # journal.
       Command = Struct.new(:node, :first_ns, :last_ns)
 
       # @return [Array<Node>] in the order of their numbers, without the hub's machine where that is none of them
       attr_reader :nodes
       # @return [Hash{String => Node}] name of a task => where it ran
       attr_reader :places
-      # @return [Integer, nil] when the first command was started, and when the last one was known to have ended: ns by the clock
-      #   of the journal; nil where there was none
+      # @return [Integer, nil] when the first command was started, and when the last one was known to have ended: ns by
+      #   the clock of the journal; nil where there was none
       attr_reader :first_ns, :last_ns
       # @return [Array<String>] names of nodes that were lost or told to go
       attr_reader :lost

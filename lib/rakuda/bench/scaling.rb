@@ -5,8 +5,9 @@ require "rakuda/bench/figures"
 
 module Rakuda
   module Bench
-    # Kernels over more and more nodes or ranks: which runs there are, and what their results say together, beside the end points
-    # that the paper tells. Ratios alone are to be compared: sizes are scaled, and the machine is another. Pure.
+    # Kernels over more and more nodes or ranks: which runs there are, and what their results say together, beside the
+    # end points that the paper tells. Ratios alone are to be compared: sizes are scaled, and the machine is another.
+    # Pure.
     module Scaling
       # A run of a sweep.
       Point = Struct.new(:nodes, :ranks)
@@ -57,7 +58,8 @@ module Rakuda
              .reject { |point| point.ranks < point.nodes }.uniq
       end
 
-      # Results of a kernel that differ in their ranks alone, on as many nodes, or in their nodes, with as many ranks on each.
+      # Results of a kernel that differ in their ranks alone, on as many nodes, or in their nodes, with as many ranks on
+      # each.
       # @return [Array<Sweep>] each with its results from the fewest ranks on
       def groups(results)
         kernels = results.select { |result| result["schema"] == "rakuda-bench/1" && result["valid"] }
@@ -82,7 +84,8 @@ module Rakuda
       # @return [Array(Integer, Integer)] nodes and ranks
       def place(result) = [result.fetch("hosts").size, result.dig("instance", "ranks")]
 
-      # @return [Hash{String => Array<Array>}] phase => nodes, ranks, B/s, least and greatest of a repetition, times the first
+      # @return [Hash{String => Array<Array>}] phase => nodes, ranks, B/s, least and greatest of a repetition, times the
+      #   first
       def table(sweep)
         group = sweep.results
         names = group.map { |result| result["derived"].map { |one| one["name"] } }.reduce(:&)

@@ -5,12 +5,13 @@ require "rakuda/bench/micro_steps"
 
 module Rakuda
   module Bench
-    # Where time went, and how it varied: parts of a kernel's phases and of an engine's rounds, repetitions in their order, and
-    # how long after the first one each rank or worker began. From the raw times of a result. Pure.
+    # Where time went, and how it varied: parts of a kernel's phases and of an engine's rounds, repetitions in their
+    # order, and how long after the first one each rank or worker began. From the raw times of a result. Pure.
     module Splits
       # The parts of a phase, as a rank has them.
       PHASE = %w[open transfer flush close].freeze
-      # Those of a round: to the first task; what slots spent on tasks, and on nothing, from there to the last one's end; then.
+      # Those of a round: to the first task; what slots spent on tasks, and on nothing, from there to the last one's
+      # end; then.
       ROUND = %w[start tasks between end].freeze
 
       module_function
@@ -36,8 +37,8 @@ module Rakuda
       end
 
       # @param result [Hash] of a kernel or a micro-benchmark
-      # @return [Hash{String => Array<Float>}] seconds after the first to begin, of each rank or worker and step of one node, by
-      #   name of the phase or step
+      # @return [Hash{String => Array<Float>}] seconds after the first to begin, of each rank or worker and step of one
+      #   node, by name of the phase or step
       def lags(result)
         return kernel_lags(result) if result.key?("phases")
 

@@ -7,7 +7,8 @@ require "rakuda/bench/splits"
 
 module Rakuda
   module Bench
-    # Plots of how kernels and micro-benchmarks varied: parts of phases, repetitions in their order, and when ranks began.
+    # Plots of how kernels and micro-benchmarks varied: parts of phases, repetitions in their order, and when ranks
+    # began.
     module Spread
       # Of one line of repetitions.
       HEIGHT = 90

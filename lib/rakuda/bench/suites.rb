@@ -17,8 +17,8 @@ require "rakuda/bench/workspace"
 
 module Rakuda
   module Bench
-    # Fixed lists of benchmarks, and comparisons of engines. Nothing is left out: what cannot be run makes the whole fail before
-    # anything is begun.
+    # Fixed lists of benchmarks, and comparisons of engines. Nothing is left out: what cannot be run makes the whole
+    # fail before anything is begun.
     module Suites
       JOB_ENGINES = %w[rakuda rakuda-streams].freeze
       # Kernels and micro-benchmarks in one run; then workflows and MapReduce jobs, each in its engines.
@@ -91,7 +91,8 @@ module Rakuda
         end
       end
 
-      # What workflows and jobs write is asked for before anything is measured. How long they take says the first round of each.
+      # What workflows and jobs write is asked for before anything is measured. How long they take says the first round
+      # of each.
       # @raise [UsageError] when there is too little space
       def room(suite, options, say)
         workspace = Workspace.new(options[:dir], say)
@@ -131,8 +132,8 @@ module Rakuda
         paper(options, say)
       end
 
-      # The four figures of Iwai, Tatebe 2018, with sizes scaled down unless they are large: over the nodes of --nodes, or over
-      # ranks of this machine.
+      # The four figures of Iwai, Tatebe 2018, with sizes scaled down unless they are large: over the nodes of --nodes,
+      # or over ranks of this machine.
       def paper(options, say)
         # A mesh that is scaled down has no time that means anything.
         scaled = options[:size] == "large" ? [] : %w[--min-seconds 0]

@@ -9,8 +9,8 @@ require "rakuda/bench/scaling"
 
 module Rakuda
   module Bench
-    # Figures as tables: those of a result, engines of a comparison below each other, the points of a sweep. The values of a row
-    # have one unit. It computes no figure, and knows nothing of pages.
+    # Figures as tables: those of a result, engines of a comparison below each other, the points of a sweep. The values
+    # of a row have one unit. It computes no figure, and knows nothing of pages.
     module Tables
       # Rows are texts by column; nil where a row has nothing there. Notes stand below.
       Table = Struct.new(:title, :rows, :notes) do

@@ -29,7 +29,8 @@ module Rakuda
         e.message
       end
 
-      # Waits until what was written on that file system before is on the disk: else the first engine writes it back, too.
+      # Waits until what was written on that file system before is on the disk: else the first engine writes it back,
+      # too.
       # @raise [Failure]
       def settle(folder, limit)
         output, status = Launch.capture({}, "sync", "--file-system", folder, timeout: limit)

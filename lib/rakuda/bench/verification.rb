@@ -91,8 +91,8 @@ module Rakuda
         faults + (sync ? sync_faults(result) : [])
       end
 
-      # Each step was a round, and starting programs takes some time. Results have the times of rounds since they were added to
-      # the schema.
+      # Each step was a round, and starting programs takes some time. Results have the times of rounds since they were
+      # added to the schema.
       def sync_faults(result)
         steps, sync = result.fetch("steps"), result.fetch("sync")
         found = []

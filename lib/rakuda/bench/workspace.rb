@@ -12,11 +12,12 @@ require "rakuda/bench/programs"
 
 module Rakuda
   module Bench
-    # A folder that a benchmark writes into. It is marked, and locked while a command uses it; removed is what that command has
-    # made, the folder itself only when it was not there before. What was kept stays until its user removes it.
+    # A folder that a benchmark writes into. It is marked, and locked while a command uses it; removed is what that
+    # command has made, the folder itself only when it was not there before. What was kept stays until its user removes
+    # it.
     class Workspace
       MARKER = ".rakuda-bench"
-      # So much more than the files need must be free.
+      # Minimum of free space, as a multiple of what the files need.
       SPARE = 1.2
       # File systems that know no locks say one of these.
       NO_LOCKS = [Errno::ENOTSUP, Errno::ENOSYS, Errno::ENOLCK, Errno::EINVAL].freeze
@@ -68,7 +69,8 @@ module Rakuda
         raise UsageError, "too little space at #{path}: #{yield words}"
       end
 
-      # @return [Array(Integer, Integer)] bytes that are free for this user, and that quotas leave; nil where none is known
+      # @return [Array(Integer, Integer)] bytes that are free for this user, and that quotas leave; nil where none is
+      #   known
       def self.room(path)
         output, status = Launch.capture({}, Programs.own("room"), path, timeout: ANSWER_S)
         raise UsageError, output.strip unless status.success?

@@ -5,14 +5,15 @@ require "minitest/autorun"
 require_relative "../hosts_case"
 
 # Commands that go to a host far away before they may run (docs/design/prepared-commands.md): none runs twice, none is
-# lost, and no more run at once than the host has cores, when the hub or a leader dies or the line is cut. Agents that die,
-# failures and interrupts are in the fault runs of the simulator.
+# lost, and no more run at once than the host has cores, when the hub or a leader dies or the line is cut. Agents that
+# die, failures and interrupts are in the fault runs of the simulator.
 class ClusterPreparedTest < ClusterHostsCase
   TASKS = 80
   ALL = (1..TASKS).map { |number| "out#{number}" }.freeze
   # Longer than this a message takes there and back, in any case.
   TRIP_NS = 100_000_000
-  # So many tasks have ended at least when the others wait for a file `go`, so that a run is not over before it is struck.
+  # Minimum of tasks that have ended when the others wait for a file `go`, so that a run is not over before it is
+  # struck.
   HELD = 40
   # Notes when it begins and ends, and what it has made is whole only in the end.
   RAKEFILE = <<~RUBY.freeze
@@ -74,8 +75,8 @@ class ClusterPreparedTest < ClusterHostsCase
     lines.grep(/\n\z/).map { |line| JSON.parse(line) }
   end
 
-  # @return [Hash{String => Array<String>}] how the attempts of each task of the newest run ended, in their order; begun early
-  #   and given back they are not among them
+  # @return [Hash{String => Array<String>}] how the attempts of each task of the newest run ended, in their order; begun
+  #   early and given back they are not among them
   def outcomes
     names = journal.select { |line| line["event"] == "task_defined" }.to_h { |line| line.values_at("task", "name") }
     ended = journal.select { |line| line["event"] == "attempt_ended" && line["outcome"] != "given_back" }
@@ -85,8 +86,8 @@ class ClusterPreparedTest < ClusterHostsCase
 
   def names_of(what, stamps) = stamps.filter_map { |kind, name,| name if kind == what }
 
-  # Of a run that went well: a task began once for each attempt at most, and no more once it had ended well. What was cut
-  # off had a core.
+  # Of a run that went well: a task began once for each attempt at most, and no more once it had ended well. What was
+  # cut off had a core.
   # @param cores [Integer] of the nodes that were lost
   def assert_no_more_than_could(cores)
     outcomes = self.outcomes
@@ -101,7 +102,8 @@ class ClusterPreparedTest < ClusterHostsCase
     assert_operator cut, :<=, cores
   end
 
-  # Yields for a run that goes on where one that was struck ended: exactly what that had not recorded as made begins, once.
+  # Yields for a run that goes on where one that was struck ended: exactly what that had not recorded as made begins,
+  # once.
   def assert_made_by_the_next
     made = outcomes.filter_map { |name, all| name if all.include?("done") }
     refute_empty made

@@ -4,8 +4,8 @@ require "minitest/autorun"
 require_relative "../hosts_case"
 require_relative "../spooled_members"
 
-# Streams, live and over spools, over three groups within one another, each behind a leader, while leaders and lines stop,
-# slow down or die: what comes out is what comes out of a run in which nothing happens. None hangs.
+# Streams, live and over spools, over three groups within one another, each behind a leader, while leaders and lines
+# stop, slow down or die: what comes out is what comes out of a run in which nothing happens. None hangs.
 class NestedStreamFaultsTest < ClusterHostsCase
   include SpooledMembers
 

@@ -90,7 +90,8 @@ class StreamRoutesTest < ClusterHostsCase
     assert_equal lines.size, stream.fetch("records")
   end
 
-  # The first stream keeps the line to host3 busy for some seconds; by what it saw the route of the second one is chosen.
+  # The first stream keeps the line to host3 busy for some seconds; by what it saw the route of the second one is
+  # chosen.
   def test_what_a_line_was_seen_to_carry_is_known_to_the_streams_that_follow
     @testbed.fault("slow-link", "host3", "40mbit")
     write("Rakefile", <<~'RUBY')
@@ -130,8 +131,8 @@ class StreamRoutesTest < ClusterHostsCase
     assert_equal [%w[host1 host2], %w[host2 host3], %w[host3 host4]], hops.map { |hop| hop.values_at("from", "to") }.sort
   end
 
-  # The writer is on host2 and the reader on host4: the representatives, host1 and host3, have no task of it, and are there
-  # before it begins.
+  # The writer is on host2 and the reader on host4: the representatives, host1 and host3, have no task of it, and are
+  # there before it begins.
   PASSED_ON = <<~'RUBY'
     stream :s, from: "w", to: "out"
     %w[host1 host3].each do |host|
@@ -160,8 +161,9 @@ class StreamRoutesTest < ClusterHostsCase
     @testbed.fault("start-host", "host3")
   end
 
-  # a on host2 and b on host4 ask and tell; host1 and host3 pass that on. What x and log, which are with them, do leads into
-  # the cycle and out of it. No byte moves before there is a file `one`, nor after the answer before there is a `two`.
+  # a on host2 and b on host4 ask and tell; host1 and host3 pass that on. What x and log, which are with them, do leads
+  # into the cycle and out of it. No byte moves before there is a file `one`, nor after the answer before there is a
+  # `two`.
   CYCLE = <<~'RUBY'
     stream :ask, from: %w[a x], to: %w[b log]
     stream :tell, from: "b", to: "a"

@@ -5,8 +5,8 @@ require "minitest/autorun"
 require_relative "../bench_workflows"
 require_relative "../hosts_case"
 
-# `rakudactl bench` over hosts: ranks of kernels lie where they must, workers of a micro-benchmark have a folder of their
-# host's own, and tasks of workflows note where they ran. Sweeps over numbers of hosts are in ../bench_test.rb.
+# `rakudactl bench` over hosts: ranks of kernels lie where they must, workers of a micro-benchmark have a folder of
+# their host's own, and tasks of workflows note where they ran. Sweeps over numbers of hosts are in ../bench_test.rb.
 class ClusterHostsBenchTest < ClusterHostsCase
   include BenchWorkflows
 
@@ -58,7 +58,8 @@ class ClusterHostsBenchTest < ClusterHostsCase
     assert_empty names("files*")
   end
 
-  # Kernels, micro-benchmarks, workflows and MapReduce jobs; engines that know one machine are left out, and that is said.
+  # Kernels, micro-benchmarks, workflows and MapReduce jobs; engines that know one machine are left out, and that is
+  # said.
   def test_a_suite_runs_on_all_hosts_and_says_where
     result = @testbed.run("head", RAKUDACTL, "bench", "suite", "ci", "-F", "hosts", "--nodes", "2", "--workers", "4",
                           "--dir", File.join(@folder, "files"), chdir: @folder,

@@ -55,8 +55,8 @@ class ClusterGangsTest < ClusterHostsCase
     }
   C
 
-  # What the stream carries (18 KB) fits into the pipe to rank 0: the mpirun of Open MPI 4.1 may crash, rarely, when its stdin
-  # ends while that pipe is full (docs/guide/streams.md).
+  # What the stream carries (18 KB) fits into the pipe to rank 0: the mpirun of Open MPI 4.1 may crash, rarely, when its
+  # stdin ends while that pipe is full (docs/guide/streams.md).
   def test_a_program_on_several_hosts_reads_one_stream_and_writes_another_by_its_first_rank
     write("hosts", "host1 2\nhost2 2\nhost3 2\n")
     write("sum.c", MPI_SUM)
@@ -88,7 +88,8 @@ class ClusterGangsTest < ClusterHostsCase
       end
     RUBY
     command = [RAKUDA, "-F", "hosts", "-q", "--retry", "0"]
-    # Not the host itself: how long one takes to be back depends on what other testbeds do, and it is tried for a while only.
+    # Not the host itself: how long one takes to be back depends on what other testbeds do, and it is tried for a while
+    # only.
     printed, status = while_command_waits(*command, begun: 1, rakefile: rakefile) do
       @testbed.run!(read("runs").split.first, "pkill", "-KILL", "-x", "rakuda-agent", chdir: "/")
       wait_for("it to run again") { begun?(2) }

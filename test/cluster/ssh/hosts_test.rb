@@ -3,9 +3,9 @@
 require "minitest/autorun"
 require_relative "../hosts_case"
 
-# Runs on many hosts over ssh: what comes to them and stays there, and a host that loses power and has it again. What needs
-# no network of its own is in test/near/hosts_test.rb, hosts that fall silent in ../sites/leaders_test.rb, with a leader and
-# without one, agents that die in stream_faults_test.rb.
+# Runs on many hosts over ssh: what comes to them and stays there, and a host that loses power and has it again. What
+# needs no network of its own is in test/near/hosts_test.rb, hosts that fall silent in ../sites/leaders_test.rb, with a
+# leader and without one, agents that die in stream_faults_test.rb.
 class ClusterHostsTest < ClusterHostsCase
   def test_tasks_run_on_the_hosts_of_the_file_and_leave_only_the_cache_there
     result = rakuda(<<~'RUBY', "-q")
@@ -41,7 +41,8 @@ class ClusterHostsTest < ClusterHostsCase
     @testbed.run!("host1", "sh", "-c", "find ${XDG_CACHE_HOME:-~/.cache}/rakuda/bin -type f -printf '%i %s %T@ %f\\n'").lines.sort
   end
 
-  # A host is tried for half a minute, and starting one here may wait longer than that for other testbeds: then once more.
+  # A host is tried for half a minute, and starting one here may wait longer than that for other testbeds: then once
+  # more.
   ROUNDS_MAX = 4
   TRIED_S = 60
 

@@ -10,8 +10,8 @@ class ClusterInformationTest < ClusterHostsCase
   LEFT = "limit_memory - limit_memory_used > 300M"
   STRANGER = "x = 'x' * (300 << 20); $stdout.puts 'has it'; $stdout.flush; sleep"
 
-  # Each task says where it runs. What it does to the memory of its host is not known before the next sample, so each host
-  # gets one for each.
+  # Each task says where it runs. What it does to the memory of its host is not known before the next sample, so each
+  # host gets one for each.
   CHOOSING = <<~RUBY.freeze
     2000.times do |i|
       needs where: "#{LEFT}"
@@ -98,8 +98,8 @@ class ClusterInformationTest < ClusterHostsCase
     assert_equal ["host2", %w[host mem_total threads]], [values["host"], values.keys.sort]
   end
 
-  # No host has that name; each clause is true of some host; the host that is allowed has another name; and two nodes are
-  # wanted.
+  # No host has that name; each clause is true of some host; the host that is allowed has another name; and two nodes
+  # are wanted.
   def test_what_hosts_can_never_have_or_not_together_is_told_with_its_place
     {
       "where: \"load1 >= 0 && host == 'host9'\"" => /no node can ever have host == 'host9' \(host\d: host is host\d\)/,

@@ -8,8 +8,9 @@ require_relative "../hosts_case"
 # writing there, and the next run makes the target as a whole.
 class ClusterStopTest < ClusterHostsCase
   LINES = SlowWriters::LINES
-  # Kinds of commands, and how the run is stopped. All kinds and all ways are tried on this machine in ../../e2e/stop_test.rb,
-  # what is left of failed attempts in ../../near/hosts_test.rb and crates/cli/tests/agent_process.rs.
+  # Kinds of commands, and how the run is stopped. All kinds and all ways are tried on this machine in
+  # ../../e2e/stop_test.rb, what is left of failed attempts in ../../near/hosts_test.rb and
+  # crates/cli/tests/agent_process.rs.
   STOPS = { daemon_without_environment: :TERM, quick_forker: :INT, deaf: :HUP }.freeze
   LEADER = "[[group]]\nname = \"far\"\nleader = \"host1\"\nhosts = [\"host1 2\", \"host2 2\"]\n"
 

@@ -5,9 +5,9 @@ require "minitest/autorun"
 require_relative "../hosts_case"
 
 # Streams while processes of the run are stopped, go on, or are killed, and hosts are cut off: what comes out is what
-# comes out of a run in which nothing happens, or the run says what was wrong. None hangs. Agents that stop and die, lines
-# that are cut for a moment, and spools are struck in ../slurm; leaders, the process for data and the hub that is killed in
-# ../sites. Each has a file of this name.
+# comes out of a run in which nothing happens, or the run says what was wrong. None hangs. Agents that stop and die,
+# lines that are cut for a moment, and spools are struck in ../slurm; leaders, the process for data and the hub that is
+# killed in ../sites. Each has a file of this name.
 class StreamFaultsTest < ClusterHostsCase
   HALF = 100_000
   # Far from all that a moment takes, and near, where it is waited for that somebody counts as gone.
@@ -30,8 +30,8 @@ class StreamFaultsTest < ClusterHostsCase
     write("hosts", "host1 2\nhost2 2\nhost3 2\n")
   end
 
-  # Starts a run, and yields when both writers wait in the middle, for what lets them go on, and something of each has come
-  # to each reader, and so has gone from host to host.
+  # Starts a run, and yields when both writers wait in the middle, for what lets them go on, and something of each has
+  # come to each reader, and so has gone from host to host.
   # @return [Array] what it printed, and its status
   def struck(*words)
     write("Rakefile", GANG)
@@ -116,8 +116,8 @@ class StreamFaultsTest < ClusterHostsCase
     @testbed.fault("mend-link", host) if host
   end
 
-  # Two hosts do not hear each other for longer than a heartbeat, while the hub hears both: nobody is lost, and what was on
-  # its way comes when the line is there again.
+  # Two hosts do not hear each other for longer than a heartbeat, while the hub hears both: nobody is lost, and what was
+  # on its way comes when the line is there again.
   def test_a_line_between_two_hosts_that_is_cut_for_longer_than_a_heartbeat_loses_nothing
     write("hosts", "host1 2\nhost2 2\n")
     address = @testbed.run!("host1", "getent", "hosts", "host2").split.first

@@ -4,9 +4,9 @@ require "json"
 require "minitest/autorun"
 require_relative "../hosts_case"
 
-# Streams on real hosts: a component on several, a writer that fails elsewhere, and hosts that cannot reach each other. What
-# passes through a stream in one place is tested in crates/agent/tests/streams.rs, edges between places in hops.rs there and
-# in crates/core/tests, where members go in crates/core/tests/gangs.rs; members that fail on one machine in
+# Streams on real hosts: a component on several, a writer that fails elsewhere, and hosts that cannot reach each other.
+# What passes through a stream in one place is tested in crates/agent/tests/streams.rs, edges between places in hops.rs
+# there and in crates/core/tests, where members go in crates/core/tests/gangs.rs; members that fail on one machine in
 # test/streams_test.rb, hosts that fall silent and agents that die in stream_faults_test.rb.
 class ClusterStreamsTest < ClusterHostsCase
   def hosts_of(*tasks) = tasks.to_h { |task| [task, read("by.#{task}").strip] }

@@ -4,8 +4,8 @@ require "minitest/autorun"
 require_relative "../sync_case"
 
 # What becomes of a round over hosts when a node, its link, a leader or the hub dies: while workers wait at their gates,
-# when the instant is known and has not come, and when the news of it comes too late. The same at any moment of a round is
-# tested from seeds (crates/core/tests/rounds). The round before is kept whatever happens.
+# when the instant is known and has not come, and when the news of it comes too late. The same at any moment of a round
+# is tested from seeds (crates/core/tests/rounds). The round before is kept whatever happens.
 class ClusterSyncFaultsTest < ClusterSyncCase
   GROUPED = <<~TOML
     hosts = ["host1 2"]
@@ -113,7 +113,8 @@ class ClusterSyncFaultsTest < ClusterSyncCase
 
   private
 
-  # Yields when so many workers of the second round wait on each host, and stops the run when that has been given up.
+  # Yields when these numbers of workers of the second round wait on their hosts, and stops the run when that has been
+  # given up.
   def while_workers_wait(*words, hosts: "hosts", waiting: { "host1" => 1, "host2" => 1 })
     write("hosts.toml", GROUPED)
     workers = waiting.values.sum + 1
@@ -152,7 +153,7 @@ class ClusterSyncFaultsTest < ClusterSyncCase
     assert rounds[0]["lag_ns"]
   end
 
-  # What the report says of rounds: so many are in means, with those that had a late worker.
+  # What the report says of rounds: how many are in means, with those that had a late worker.
   def assert_counted(count)
     told = JSON.parse(ctl("report", "--json"))["sync"]
     counted = told["lag"].sum { |one| one["count"] }

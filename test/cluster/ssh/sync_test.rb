@@ -6,8 +6,8 @@ require_relative "../sync_case"
 
 # Rounds that begin at one instant on several hosts: what only real hosts, links and clocks can show. The machine of
 # rounds and the filter of clocks are tested in crates/core, gates and everything on one machine in
-# test/e2e/sync_test.rb, hosts behind a leader in ../sites/sync_test.rb, who dies in sync_faults_test.rb. No test asks how
-# large a lag is.
+# test/e2e/sync_test.rb, hosts behind a leader in ../sites/sync_test.rb, who dies in sync_faults_test.rb. No test asks
+# how large a lag is.
 class ClusterSyncTest < ClusterSyncCase
   include Cachestat
 

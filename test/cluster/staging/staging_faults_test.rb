@@ -61,8 +61,8 @@ class ClusterStagingFaultsTest < ClusterStagingCase
     assert_equal 2, notes.count { |part,| part == "part1" }, printed
   end
 
-  # The gate is where part0 was made; part1 is on the other host only. (That it may stand behind a task that only names it is
-  # tested in crates/core/tests/apart.rs.)
+  # The gate is where part0 was made; part1 is on the other host only. (That it may stand behind a task that only names
+  # it is tested in crates/core/tests/apart.rs.)
   APART = PARTS + <<~'RUBY'
     desc "steal=no"
     file("gate" => %w[part0 in/0]) { sh "hostname > #{notes}/gate; until test -e #{notes}/go; do sleep 0.05; done; date > gate" }

@@ -31,8 +31,8 @@ module Rakuda
 
         # @param job [Job]
         # @param engines [Array<String>]
-        # @param options [Hash] :workspace, :slots, :rounds, :timeout, :cache (a state of PageCache), :say (callable), :hosts
-        #   (Hosts that rounds run on, or nil; their slots count then)
+        # @param options [Hash] :workspace, :slots, :rounds, :timeout, :cache (a state of PageCache), :say (callable),
+        #   :hosts (Hosts that rounds run on, or nil; their slots count then)
         def initialize(job, engines, options)
           @job = job
           @engines = engines

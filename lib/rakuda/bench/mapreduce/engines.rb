@@ -7,8 +7,8 @@ require "rakuda/bench/programs"
 module Rakuda
   module Bench
     module MapReduce
-      # Engines that run a job: rakuda with files between maps and reduces, or with a stream; Apache Spark; Hadoop's local
-      # runner. The two in Java share the job's code (iobench/mapreduce), and their jars come with pyspark.
+      # Engines that run a job: rakuda with files between maps and reduces, or with a stream; Apache Spark; Hadoop's
+      # local runner. The two in Java share the job's code (iobench/mapreduce), and their jars come with pyspark.
       module Engines
         # Those that run on other hosts than this machine, too; and on what the others run.
         FAR = %w[rakuda rakuda-streams].freeze

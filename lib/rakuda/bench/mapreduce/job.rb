@@ -12,8 +12,8 @@ require "rakuda/bench/workspace"
 module Rakuda
   module Bench
     module MapReduce
-      # A MapReduce job: its inputs, what each map and reduce does, and what must come out. Every engine runs the same; how is
-      # not known here.
+      # A MapReduce job: its inputs, what each map and reduce does, and what must come out. Every engine runs the same;
+      # how is not known here.
       class Job
         OUT = "out"
         ROW_BYTES = 100
@@ -21,7 +21,7 @@ module Rakuda
         READ_BYTES = 113
         SUBJECT_BYTES = 313
         LETTERS = 300
-        # Of the reads that come from a subject, so many in a hundred must have it as their best hit.
+        # Minimum of the reads that come from a subject and have it as their best hit, in percent.
         FOUND_LEAST = "99"
 
         attr_reader :entry, :settings, :size
@@ -130,7 +130,8 @@ module Rakuda
           digest(folder, outputs + (name == "dfsio-write" ? files : []), limit)
         end
 
-        # What must come out where no numbers tell it: the same maps and reduces, one after the other, without an engine.
+        # What must come out where no numbers tell it: the same maps and reduces, one after the other, without an
+        # engine.
         # @param folder [String] with the inputs, and nothing else afterwards
         # @param limit [Numeric] seconds that each of them may take
         # @return [String, nil] digest of the outputs

@@ -6,9 +6,9 @@ require "rakuda/bench/instance"
 module Rakuda
   module Bench
     module MapReduce
-      # What maps and reduces note of themselves in a round (IOBENCH_PHASES): when each began, had its rows in order, and ended,
-      # by the clock of its host. On one machine times stand in the order of beginning; over hosts in the order of the job, since
-      # there the record says which is which. It starts nothing.
+      # What maps and reduces note of themselves in a round (IOBENCH_PHASES): when each began, had its rows in order,
+      # and ended, by the clock of its host. On one machine times stand in the order of beginning; over hosts in the
+      # order of the job, since there the record says which is which. It starts nothing.
       class Marks
         # One line. `words` is the digest of the words of the command (task.c); the programs in Java have none.
         Mark = Struct.new(:part, :begun, :sorted, :ended, :bytes, :words) do

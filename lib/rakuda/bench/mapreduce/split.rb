@@ -5,7 +5,8 @@ require "rakuda/bench/figures"
 module Rakuda
   module Bench
     module MapReduce
-      # Where the time of a job went, from when its parts began and ended. Pure: `rakudactl bench verify` computes it once more.
+      # Where the time of a job went, from when its parts began and ended. Pure: `rakudactl bench verify` computes it
+      # once more.
       module Split
         NAMES = %w[startup_s map_s shuffle_s reduce_s tail_s].freeze
         # The time of all tasks: of maps; of reduces until their rows were there in order; of reduces from then on.
@@ -14,8 +15,8 @@ module Rakuda
         module_function
 
         # The makespan in five parts that follow each other.
-        # @param round [Hash] with start_ns, end_ns, maps_ns (pairs), reduces_ns (begun, in order, ended); over hosts also
-        #   maps_commands_ns and reduces_commands_ns (pairs)
+        # @param round [Hash] with start_ns, end_ns, maps_ns (pairs), reduces_ns (begun, in order, ended); over hosts
+        #   also maps_commands_ns and reduces_commands_ns (pairs)
         # @return [Hash{String => Float}]
         def of(round)
           maps, reduces = round.fetch("maps_ns"), round.fetch("reduces_ns")
@@ -33,9 +34,9 @@ module Rakuda
           [maps.map(&:first).min, maps.map(&:last).max, reduces.map { |one| one[1] }.min, reduces.map(&:last).max]
         end
 
-        # By when commands were known to have ended. A reduce had its rows in order as long before that as its program took from
-        # then on. It was known a little later than it was so, by what a message takes; so an instant may seem to lie before the
-        # one that it follows, and counts as that one then.
+        # By when commands were known to have ended. A reduce had its rows in order as long before that as its program
+        # took from then on. It was known a little later than it was so, by what a message takes; so an instant may seem
+        # to lie before the one that it follows, and counts as that one then.
         # @return [Array<Integer>] ns from the start of the engine
         def of_record(round)
           maps, reduces = round.values_at("maps_commands_ns", "reduces_commands_ns")
