@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Makes samplesheet.csv and reads of samples in data/, in the current directory: each read has 100 letters, the last 10 of
-# which are good for nothing. Sample A was read in two lanes and from both ends, the others in one lane and from one end.
-# The same arguments give the same files, but for what gzip notes in them.
+# Makes samplesheet.csv and reads of samples in data/, in the current directory: each read has 100 letters, the last 10
+# of which are good for nothing. Sample A was read in two lanes and from both ends, the others in one lane and from one
+# end. The same arguments give the same files, but for what gzip notes in them.
 #
 # usage: ruby simulate.rb [READS] [SAMPLES]      default: 2000 reads in each file, 3 samples
 

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Makes data/genome.fa, samplesheet.csv and reads from both ends in data/, in the current directory. Each patient has a normal
-# sample, read in one lane, and a tumour, read in two. Variants of the tumour alone are in data/truth.tsv; some more are in both.
-# Every tenth pair of reads is there twice. The same arguments give the same files, but for what gzip notes in them.
+# Makes data/genome.fa, samplesheet.csv and reads from both ends in data/, in the current directory. Each patient has a
+# normal sample, read in one lane, and a tumour, read in two. Variants of the tumour alone are in data/truth.tsv; some
+# more are in both. Every tenth pair of reads is there twice. The same arguments give the same files, but for what gzip
+# notes in them.
 #
 # usage: ruby simulate.rb [READS] [PATIENTS]      default: 2000 pairs of reads in each lane, 2 patients
 

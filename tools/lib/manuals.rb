@@ -90,9 +90,9 @@ class Manuals
   # A heading is followed by no empty line of its own.
   def spaced(text) = text.delete_prefix(".sp\n").gsub(/^(\.S[HS] .*\n)\.sp\n/, '\1')
 
-  # What becomes of links that only lead on: a reader of a manual page cannot follow them. `([clusters](clusters.md))` and
-  # a sentence `[More](more.md)` are left out, unless they lead to a page that is a manual page, too: then its name stands
-  # there. Links whose text belongs to a sentence keep it.
+  # What becomes of links that only lead on: a reader of a manual page cannot follow them. `([clusters](clusters.md))`
+  # and a sentence `[More](more.md)` are left out, unless they lead to a page that is a manual page, too: then its name
+  # stands there. Links whose text belongs to a sentence keep it.
   class Links
     # @param element [Kramdown::Element] it, and all in it, is changed
     def settle(element)
@@ -135,9 +135,9 @@ class Manuals
     def text_of(link) = link.children.map { |child| child.value.to_s }.join
   end
 
-  # Tables become lists with a paragraph for each row, which fit into any width: the first cell is what is listed. Where there
-  # are several others, each has the name of its column before it. Links become their texts, since they lead to other pages
-  # of docs.
+  # Tables become lists with a paragraph for each row, which fit into any width: the first cell is what is listed. Where
+  # there are several others, each has the name of its column before it. Links become their texts, since they lead to
+  # other pages of docs.
   class Page < Kramdown::Converter::Man
     private
 
