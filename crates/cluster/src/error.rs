@@ -13,7 +13,7 @@ pub enum ClusterError {
     /// The host file cannot be used.
     #[error("{}", .0.as_sentence())]
     HostFile(#[from] HostFileError),
-    /// The program that is brought to hosts is this one, and cannot be read.
+    /// The program that is copied to hosts is this one, and cannot be read.
     #[error("cannot read the engine's own program: {0}")]
     Program(#[source] io::Error),
     /// The program for another machine type, which lies beside this one.

@@ -1,8 +1,8 @@
 //! The scheduler core: decides which tasks run, where and when.
 //!
-//! Pure: [`Scheduler::handle`] takes an event and says what is to be done. No names, paths,
-//! processes, clocks or Ruby; no I/O, no hash order, no float time. Equal events give equal
-//! outputs. The specification is `docs/design/scheduling.md`.
+//! Pure: [`Scheduler::handle`] takes an event and says what is to be done. It opens no path, starts no
+//! process and reads no clock; no I/O, no hash order, no float time. Equal events give equal outputs.
+//! The specification is `docs/design/scheduling.md`.
 //!
 //! Map, from the outside in:
 //!

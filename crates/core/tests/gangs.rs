@@ -1094,7 +1094,7 @@ fn a_gang_that_chooses_its_nodes_waits_until_one_suits() {
     assert_eq!(suit(&mut script, 1), [(one, 1), (other, 2)]);
 }
 
-/// Says that nodes suit, each so many tasks at once.
+/// Says that nodes suit, and how many tasks each suits at once.
 fn suit(script: &mut Script, requirement: RequirementId, nodes: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let suits = |at_once| Some(Suits { rank: 0, at_once });
     let nodes: Vec<_> = nodes.iter().map(|(node, most)| (NodeId(*node), suits(*most))).collect();

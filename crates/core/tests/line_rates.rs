@@ -96,8 +96,8 @@ impl Edge {
     }
 }
 
-/// What is known of the line from one site to the other after so many seconds, bytes a second; each edge is between two
-/// hosts of its own.
+/// What is known of the line from one site to the other after a number of seconds, bytes a second; each edge is between
+/// two hosts of its own.
 fn found(world: &World, edges: u32, seconds: u64) -> Option<u64> {
     let mut groups = Groups::default();
     groups.group_of.extend((0..2 * edges).map(|host| (NodeId(host), GroupId(host % 2))));

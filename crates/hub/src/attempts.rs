@@ -82,7 +82,7 @@ impl Hub {
             }
             return self.start_command(None, pending);
         };
-        self.note_named(id, &pending);
+        self.note_undeclared_inputs(id, &pending);
         self.tell(Input::CommandWanted { id, command: pending });
     }
 

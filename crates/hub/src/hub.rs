@@ -86,9 +86,9 @@ pub(crate) struct Hub {
     pub rerun: Option<Rerun>,
     /// In a dry run: tasks that the front is to run all the same, since they invoke others themselves.
     pub own_way: BTreeSet<TaskId>,
-    /// In a dry run: the numbers from which on tasks wait for all before them, as what the command
-    /// line asks for comes in turns.
-    pub plan_turns: Vec<u32>,
+    /// In a dry run: the numbers from which on tasks wait for all before them, since what the
+    /// command line names runs one after the other.
+    pub plan_barriers: Vec<u32>,
     /// What the core wants done, in order.
     pub outputs: VecDeque<Output>,
     /// Nodes that are lost, and that the user does not know of yet.

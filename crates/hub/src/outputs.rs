@@ -170,7 +170,7 @@ impl Hub {
         abandoned: Vec<TaskId>,
     ) {
         if self.settings.config.dry_run && !self.run.attempts().is_called(id) {
-            self.plan_turns.push(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+            self.plan_barriers.push(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
         }
         self.tell_losses();
         failed.extend(self.take_not_staged_out());

@@ -57,7 +57,7 @@ impl Hub {
         let durations = durations_of(&self.settings.directory);
         let tasks =
             self.run.scheduler().task_ids().map(|id| self.planned(evidence, &durations, id));
-        Document::new(tasks.collect(), &self.plan_turns, self.settings.cores_known())
+        Document::new(tasks.collect(), &self.plan_barriers, self.settings.cores_known())
             .with_streams(self.planned_streams())
     }
 

@@ -337,7 +337,7 @@ impl Hub {
             remains_settled: BTreeSet::new(),
             failed_files: None,
             own_way: BTreeSet::new(),
-            plan_turns: Vec::new(),
+            plan_barriers: Vec::new(),
             rerun: settings.rerun.is_on().then(|| Rerun::new(&settings)),
             outputs: VecDeque::new(),
             group_losses: GroupLosses::default(),

@@ -1,6 +1,6 @@
 //! `rakudactl clean`: removes what runs that were killed have left on this machine and on others.
 //! What that may be is found in `leftovers`; here are the words, and the way to other hosts: their
-//! own engine, which a run has brought there, does the same. Hosts of a group are reached as a run
+//! own engine, which a run has copied there, does the same. Hosts of a group are reached as a run
 //! reaches them: by the ssh of their leader.
 
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// For /bin/sh on the host: this very program where a run has brought it, else the last one that came. A host without
+/// For /bin/sh on the host: this very program where a run has copied it, else the last one that came. A host without
 /// one has never had anything of a run.
 fn script(program: &str, what: &What) -> String {
     let dry_run = if what.how == How::Pretend { " --dry-run" } else { "" };

@@ -18,8 +18,8 @@ use super::join::knock;
 
 /// Minimum time without a run that used a program after which it is removed.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Timeout for a program that is being brought: after this time it never came.
-const BROUGHT_WITHIN: Duration = Duration::from_secs(24 * 3600);
+/// Timeout for a program that a run copies to this host: after this time the copy was given up.
+const COPY_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// What is to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn clean(what: &What) -> Vec<String> {
     }
     for path in unused_programs() {
         lines.push(removed(how, &path, remove));
-        // Empty now, unless someone has just brought another one.
+        // Empty now, unless another run has just put one there.
         let _ = path.parent().filter(|_| how == How::Remove).map(fs::remove_dir);
     }
     let folders = if what.files { files::unused(&files::scratch()) } else { Vec::new() };
@@ -171,7 +171,7 @@ fn refuses<T>(answer: &io::Result<T>) -> bool {
     answer.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Programs in the cache folder that runs have brought there.
+/// Programs that runs have copied to the cache folder.
 fn unused_programs() -> Vec<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty());
     let home = || Some(Path::new(&std::env::var_os("HOME")?).join(".cache"));
@@ -180,7 +180,7 @@ fn unused_programs() -> Vec<PathBuf> {
         .flat_map(|folder| entries(&folder))
         .filter(|path| {
             let is_whole = path.file_name().is_some_and(|name| name == "rakudad");
-            is_older(path, if is_whole { UNUSED } else { BROUGHT_WITHIN })
+            is_older(path, if is_whole { UNUSED } else { COPY_TIMEOUT })
         })
         .collect();
     unused.sort_unstable();

@@ -45,7 +45,7 @@ pub struct Provide {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// So long values hold when nothing is heard of this command any more, 1s to 1d.
+    /// How long values hold when nothing is heard of this command any more, 1s to 1d.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     validity: String,
 }

@@ -63,15 +63,15 @@ pub struct Sync {
     #[arg(long, value_name = "GATE")]
     gate: Option<String>,
 
-    /// Stop all workers so many seconds after they begin.
+    /// Stop all workers this long after they begin.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     stop_after: Option<f64>,
 
-    /// Give up a round when a worker is not at its gate so many seconds after it was started (60).
+    /// Give up a round when a worker is not at its gate this long after it was started (60).
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     ready_within: Option<f64>,
 
-    /// Worker N begins N times so many seconds after the others; with several, each so many after them.
+    /// Worker N begins N times this long after the first; with several values, each this long after the instant.
     #[arg(
         long,
         value_name = "SECONDS,...",

@@ -213,7 +213,7 @@ impl FilePolicy {
     }
 
     /// Which of the names in a command of this task are to be looked at.
-    pub fn named(&self, id: TaskId, mut names: BTreeSet<Vec<u8>>) -> BTreeSet<Vec<u8>> {
+    pub fn names_to_look_at(&self, id: TaskId, mut names: BTreeSet<Vec<u8>>) -> BTreeSet<Vec<u8>> {
         names.retain(|path| self.guesses_inputs(id) && is_below(path, &self.root));
         names
     }

@@ -195,13 +195,16 @@ fn a_task_that_declares_or_a_run_that_does_not_guess_is_not_guessed_about() {
         panic!("two patterns are two searches");
     };
     assert_eq!((pattern.as_slice(), files.only()), (&b".x"[..], Some(b"c.x".to_vec())));
-    assert_eq!(texts(&policy.named(TaskId(0), names())), ["/run/a/b", "/run/sh", "/run/tool"]);
-    assert!(policy.named(TaskId(1), names()).is_empty());
+    assert_eq!(
+        texts(&policy.names_to_look_at(TaskId(0), names())),
+        ["/run/a/b", "/run/sh", "/run/tool"]
+    );
+    assert!(policy.names_to_look_at(TaskId(1), names()).is_empty());
     let inputs: Vec<_> = policy.inputs(TaskId(2), &[]).collect();
     assert_eq!(inputs.len(), 1);
     let silent = FilePolicy::new(b"/run", false);
     assert_eq!(silent.searches(TaskId(0), b"/run/a", true), []);
-    assert!(silent.named(TaskId(0), names()).is_empty());
+    assert!(silent.names_to_look_at(TaskId(0), names()).is_empty());
 }
 
 #[test]
@@ -217,7 +220,7 @@ fn what_is_declared_of_outputs_says_nothing_of_inputs() {
     assert_eq!(ids.map(|id| policy.guesses_outputs(id)), [false, true, true]);
     assert_eq!(ids.map(|id| policy.declares_outputs(id)), [true, false, false]);
     assert_eq!(policy.searches(TaskId(1), b"/run/inputs", true), [Search::LikeTarget]);
-    let named = |id| policy.named(id, bytes(&["/run/a"]).into_iter().collect()).len();
+    let named = |id| policy.names_to_look_at(id, bytes(&["/run/a"]).into_iter().collect()).len();
     assert_eq!(ids.map(named), [1, 0, 1]);
     assert_eq!(ids.map(|id| policy.inputs(id, &[]).count()), [0, 1, 0]);
     declare(&mut policy, 2, &[], &[]);
@@ -229,9 +232,9 @@ fn what_is_declared_of_outputs_says_nothing_of_inputs() {
 #[test]
 fn only_names_below_the_runs_folder_are_looked_at() {
     let names = || bytes(&["/run", "/run/a", "/runner/a", "/a"]).into_iter().collect();
-    let in_run = FilePolicy::new(b"/run/", true).named(TaskId(0), names());
+    let in_run = FilePolicy::new(b"/run/", true).names_to_look_at(TaskId(0), names());
     assert_eq!(texts(&in_run), ["/run/a"]);
-    assert_eq!(FilePolicy::new(b"/", true).named(TaskId(0), names()).len(), 4);
+    assert_eq!(FilePolicy::new(b"/", true).names_to_look_at(TaskId(0), names()).len(), 4);
 }
 
 #[test]

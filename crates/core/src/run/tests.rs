@@ -769,7 +769,7 @@ fn invocation_waits_for_the_first_node_where_nodes_hold_files() {
     assert!(!want(&mut shell, CATALOGUE, false));
     shell.now = shell.run.due_ns().unwrap();
     assert!(begins(&shell.tell(Input::TimeCame)));
-    // One is up, another one starts: for so long, and no longer.
+    // One is up, another one starts: the wait is that long, and no longer.
     let mut shell = Shell::new(Config::default(), 2, 0);
     start(&mut shell);
     let (origin, limits) = (NodeOrigin::Awaited, NodeLimits::default());

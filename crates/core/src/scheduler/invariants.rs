@@ -26,17 +26,17 @@ impl Scheduler {
         assert!(pending.fresh.is_empty() || self.is_serial(), "something was left to start");
         let mut counts = Counts::default();
         let mut ready = Vec::new();
-        let mut turns = 0;
+        let mut in_order = 0;
         for (id, task) in self.graph.tasks.iter() {
             *counts.of(task.state) += 1;
             self.check_task(id, task);
             if task.state == TaskState::Ready {
                 ready.push(id);
             }
-            turns += usize::from(task.state == TaskState::Waiting { missing: 0 });
+            in_order += usize::from(task.state == TaskState::Waiting { missing: 0 });
         }
         assert_eq!(counts, self.counts, "tasks by state");
-        assert_eq!(turns, self.serial_order.len(), "turns");
+        assert_eq!(in_order, self.serial_order.len(), "tasks that wait for their turn");
         self.ready.check_invariants(&self.graph, &ready);
         self.fleet.check_invariants();
         self.learned.residency.check_invariants();

@@ -268,7 +268,7 @@ impl Scheduler {
                 self.on_prerequisites_settled(now, id, out);
             } else if let Some(id) = self.pending.endings.pop_first() {
                 self.end_if_over(id, out);
-            } else if let Some(id) = self.next_turn() {
+            } else if let Some(id) = self.next_in_order() {
                 self.consider(now, id, out);
             } else {
                 break;

@@ -38,7 +38,7 @@ impl SerialOrder {
 
 impl Scheduler {
     /// Takes the task whose turn it is; callers that wait for an invocation hold up no task.
-    pub(crate) fn next_turn(&mut self) -> Option<TaskId> {
+    pub(crate) fn next_in_order(&mut self) -> Option<TaskId> {
         if self.serial_order.len() == 0
             || self.counts.in_flight() > self.waiting_actions()
             || self.ready.len > 0

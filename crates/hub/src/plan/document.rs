@@ -99,10 +99,10 @@ fn few(names: &[Text]) -> String {
 }
 
 impl Document {
-    /// `turns`: where in the tasks something begins that waits for all before it.
-    pub fn new(tasks: Vec<PlannedTask>, turns: &[u32], cores: u32) -> Self {
+    /// `barriers`: where in the tasks something begins that waits for all before it.
+    pub fn new(tasks: Vec<PlannedTask>, barriers: &[u32], cores: u32) -> Self {
         let work: Vec<PlannedWork> = tasks.iter().map(|task| task.work.clone()).collect();
-        let (forecast, sharing) = (forecast(&work, turns, cores), sharing(&work, cores));
+        let (forecast, sharing) = (forecast(&work, barriers, cores), sharing(&work, cores));
         Self { forecast, sharing, tasks, cores, streams: Vec::new() }
     }
 

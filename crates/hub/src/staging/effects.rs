@@ -97,7 +97,7 @@ impl Hub {
     fn on_admitted(&mut self, id: TaskId, attempt: u32, node: NodeId) {
         if let Some(staging) = &mut self.staging {
             // They are among what is let in, and are not to be asked for again when nothing is missing.
-            staging.named.remove(&id);
+            staging.undeclared_inputs.remove(&id);
         }
         let count = self.send_written(id, node, attempt);
         self.stage(StagerInput::OwnFilesSent { id, count });

@@ -119,8 +119,9 @@ impl Hub {
             self.add_folder(&mut needs, node, folder);
         }
         let mut walk: Vec<TaskId> = self.run.scheduler().inputs(id).collect();
-        let named = self.staging.as_ref().and_then(|staging| staging.named.get(&id));
-        walk.extend(named.into_iter().flatten());
+        let undeclared =
+            self.staging.as_ref().and_then(|staging| staging.undeclared_inputs.get(&id));
+        walk.extend(undeclared.into_iter().flatten());
         let mut seen = BTreeSet::new();
         while let Some(input) = walk.pop() {
             if !seen.insert(input) {
@@ -290,6 +291,6 @@ impl Hub {
     pub(super) fn forget_written(&mut self, id: TaskId) {
         let Some(staging) = &mut self.staging else { return };
         staging.written.remove(&id);
-        staging.named.remove(&id);
+        staging.undeclared_inputs.remove(&id);
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct Staging {
     /// What Ruby code of actions has written since their last command.
     written: BTreeMap<TaskId, BTreeSet<PathBuf>>,
     /// Other tasks' files that the commands of an attempt name.
-    named: BTreeMap<TaskId, BTreeSet<TaskId>>,
+    undeclared_inputs: BTreeMap<TaskId, BTreeSet<TaskId>>,
     /// What was staged in to each node for a command, beside files of tasks.
     sent: BTreeMap<NodeId, BTreeMap<PathBuf, FileVersion>>,
     /// What is on its way there, and which attempts wait for it.
@@ -95,7 +95,7 @@ impl Staging {
             folders: BTreeMap::new(),
             fetches: BTreeMap::new(),
             written: BTreeMap::new(),
-            named: BTreeMap::new(),
+            undeclared_inputs: BTreeMap::new(),
             sent: BTreeMap::new(),
             on_the_way: BTreeMap::new(),
             memory: Memory::load(root),

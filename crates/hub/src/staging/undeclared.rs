@@ -192,12 +192,12 @@ impl Hub {
     }
 
     /// A command of an action is about to start: what its words name is to be on its node.
-    pub(crate) fn note_named(&mut self, task: TaskId, command: &PendingCommand) {
+    pub(crate) fn note_undeclared_inputs(&mut self, task: TaskId, command: &PendingCommand) {
         let node = self.run.attempts().acting(task).map(RunningAttempt::node);
         let Some(node) = node.filter(|node| *node != LOCAL_NODE && self.staging.is_some()) else {
             return;
         };
-        let mut names = self.files.named(task, words(command, &self.settings.directory));
+        let mut names = self.files.names_to_look_at(task, words(command, &self.settings.directory));
         names.extend(self.read_by(command));
         let looked = names.into_iter().map(|path| (seen_at(&path), path));
         let looked: Vec<_> = looked.map(|(seen, path)| (path, seen)).collect();
@@ -209,7 +209,7 @@ impl Hub {
         let is_missing = |id: &TaskId| ledger.state(*id).is_some() && !ledger.has(*id, node);
         let missing: Vec<TaskId> = needed.tasks.into_iter().filter(is_missing).collect();
         if !missing.is_empty() {
-            staging.named.entry(task).or_default().extend(missing);
+            staging.undeclared_inputs.entry(task).or_default().extend(missing);
             self.tell(Input::InputsChanged { id: task });
         }
         for path in needed.files {

@@ -221,7 +221,7 @@ fn a_gang_fits_so_many_times_as_its_claims_leave_the_condition_true() {
 }
 
 proptest! {
-    /// However many it says fit, so many are let in when they come one by one, and no more.
+    /// As many as it says fit are let in when they come one by one, and no more.
     #[test]
     fn a_gang_fits_as_often_as_its_tasks_one_by_one(
         all in 0_u32..40, memory in 1_u64..9, limit in 0_u32..12, cores in 1_u32..4, most in 1_u32..20
