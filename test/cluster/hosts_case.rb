@@ -106,8 +106,7 @@ class ClusterHostsCase < Minitest::Test
     IO.pipe do |reader, writer|
       pid = @testbed.start("head", *command, chdir: @folder, environment: environment, out: writer, err: writer)
       writer.close
-      printed = Thread.new { reader.each_line.with_object(@printed = +"") { |line, all| all << line } }
-      printed.report_on_exception = false
+      printed = read_along(reader)
       wait_for("#{begun} tasks to begin") { begun?(begun) }
       yield pid
       _, status = Process.wait2(pid)

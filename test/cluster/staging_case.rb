@@ -58,7 +58,7 @@ class ClusterStagingCase < Minitest::Test
       words = [RAKUDA, "-F", hosts, "--filesystem", "local", "-q", *words]
       pid = @testbed.start("head", *words, chdir: @folder, out: writer, err: writer)
       writer.close
-      printed = Thread.new { reader.each_line.with_object(@printed = +"") { |line, all| all << line } }
+      printed = read_along(reader)
       yield pid
       _, status = Process.wait2(pid)
       return printed.value, status

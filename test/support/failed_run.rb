@@ -29,6 +29,13 @@ module FailedRun
     ["It has printed:\n#{@printed}", "Journal:", journals, *hosts].join("\n")
   end
 
+  # Reads what the run prints, line by line. @return [Thread] its value is all of it
+  def read_along(reader)
+    printed = @printed = +""
+    Thread.new { reader.each_line.with_object(printed) { |line, all| all << line } }
+          .tap { |reading| reading.report_on_exception = false }
+  end
+
   # What a command prints. One that a hung file system holds cannot be killed: its output is given up.
   def output_of(host, *command)
     result = Timeout.timeout(LIMIT + 10) { @testbed.run(host, *command, chdir: "/", limit: LIMIT) }
