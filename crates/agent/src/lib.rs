@@ -28,7 +28,7 @@ mod processors;
 mod program;
 pub mod programs;
 pub mod providers;
-mod readiness;
+pub mod readiness;
 pub mod remote;
 pub mod residency;
 mod round_stops;

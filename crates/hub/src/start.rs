@@ -16,7 +16,6 @@ use rakuda_proto::agent::AgentEvent;
 use rakuda_proto::frame::FrameError;
 use rakuda_proto::front::{FrontMessage, HubMessage, ProgressMode, Settings};
 use rakuda_record::folder::FOLDER;
-use tokio::net::UnixStream;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::HubError;
@@ -147,10 +146,9 @@ async fn serve_front(
         ReportSender,
     ) -> Result<Elsewhere, HubError>,
 ) -> Result<RunEnding, HubError> {
-    stream.set_nonblocking(true).map_err(HubError::SetUp)?;
     let front = rustix::net::sockopt::socket_peercred(&stream).ok();
     let front = front.map(|peer| i32::from(peer.pid.as_raw_nonzero()));
-    let mut link = FrontLink::new(UnixStream::from_std(stream).map_err(HubError::SetUp)?);
+    let mut link = FrontLink::new(stream).map_err(HubError::SetUp)?;
     let mut ends = guard.ends().map_err(HubError::SetUp)?;
     let mut messages = Vec::new();
     let Some(settings) = greet(&mut link, &mut messages).await? else {

@@ -229,7 +229,7 @@ mod tests {
     /// A hub of three nodes, in which a stream passes over the second one and is to pass over the third, too.
     fn changing(is_switching: bool) -> Hub {
         let settings = Settings { directory: Text::from("/"), ..Settings::default() };
-        let (ours, _) = tokio::net::UnixStream::pair().unwrap();
+        let (ours, _) = std::os::unix::net::UnixStream::pair().unwrap();
         let inspector = Inspector::new(unbounded_channel().0).unwrap();
         let node = |number| Node {
             name: Text::from(format!("n{number}")),
@@ -238,7 +238,7 @@ mod tests {
         };
         let agents = Agents::new((0..3).map(node).collect());
         let settings = RunSettings::new(settings).unwrap();
-        let mut hub = Hub::new(settings, FrontLink::new(ours), agents, inspector);
+        let mut hub = Hub::new(settings, FrontLink::new(ours).unwrap(), agents, inspector);
         let mut edges = Edges::default();
         edges.all.push(Edge::new(0, OLD, NEW, LineKind::Wan, new_key()));
         let mut changes = RouteChanges::default();
