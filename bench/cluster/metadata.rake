@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# TASKS small file tasks in chains of two; none begins before there is a file `go`.
+# TASKS small file tasks in chains of LENGTH. With GATE none begins before there is a file `go`.
 
-PAIRS = Integer(ENV.fetch("TASKS")) / 2
+LENGTH = Integer(ENV.fetch("LENGTH"))
 
 task(:gate) { sleep 0.05 until File.exist?("go") }
 
-task default: (Array.new(PAIRS) do |number|
-  file "mid#{number}" => ["src#{number}", :gate] do |t|
-    sh "cp", t.source, t.name
+task default: (Array.new(Integer(ENV.fetch("TASKS")) / LENGTH) do |number|
+  (1..LENGTH).inject("src#{number}") do |source, step|
+    file "step#{step}-#{number}" => [source, *(:gate if step == 1 && ENV["GATE"])] do |t|
+      sh "cp", t.source, t.name
+    end
+    "step#{step}-#{number}"
   end
-  file "end#{number}" => "mid#{number}" do |t|
-    sh "cp", t.source, t.name
-  end
-  "end#{number}"
 end)
