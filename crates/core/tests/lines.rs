@@ -15,7 +15,7 @@ use proptest::test_runner::Config as RunnerConfig;
 use rakuda_core::streams::{
     CARRY_BYTES_MAX, Flow, FlowSettings, GroupId, Groups, HOP_WINDOW_BYTES, HOP_WINDOW_BYTES_MAX,
     HopReceiver, HopSender, OnClose, PlaceEnd, READ_BYTES, ReaderState, RecordKind, Route,
-    SenderState, Tree, WINDOW_BYTES_MIN, Ways, tree_by_group,
+    RouteByGroup, SenderState, Tree, WINDOW_BYTES_MIN, tree_by_group,
 };
 use rakuda_core::{NodeId, TaskId, Time};
 use spills::Log;
@@ -652,8 +652,8 @@ impl World {
 
     /// Nothing moves now: the time when something may.
     fn wait(&mut self) -> bool {
-        let ways = self.lines.iter().flat_map(|line| [line.there.front(), line.back.front()]);
-        let due = ways.flatten().map(|(due, _)| *due).filter(|due| *due > self.now).min();
+        let directions = self.lines.iter().flat_map(|line| [line.there.front(), line.back.front()]);
+        let due = directions.flatten().map(|(due, _)| *due).filter(|due| *due > self.now).min();
         let wakes = self.readers.values().map(|reader| reader.sleeps_until);
         let wakes = wakes.filter(|at| *at > self.now).min();
         let Some(next) = due.or(wakes) else { return false };
@@ -789,18 +789,18 @@ fn live(seed: u64, route: Option<Route>, spills: bool) -> (usize, usize) {
     }
     let tree_now = |dice: &mut Dice, plan: &Plan, lost: Option<NodeId>| {
         let groups = groups(dice, lost);
-        let ways = match route {
+        let by_group = match route {
             Some(Route::Conventional { .. }) => {
-                Ways::of(Route::Conventional { end: plan.readers[0].1 }, &groups)
+                RouteByGroup::of(Route::Conventional { end: plan.readers[0].1 }, &groups)
             }
-            Some(route) => Ways::of(route, &groups),
+            Some(route) => RouteByGroup::of(route, &groups),
             None => {
                 let relayed = (0..3).filter(|_| dice.one_in(2)).map(GroupId).collect();
                 let meeting = dice.one_in(2).then(|| plan.readers[0].1);
-                Ways { meeting, relayed }
+                RouteByGroup { meeting, relayed }
             }
         };
-        tree_by_group(&groups, &ways, &plan.writers, &plan.readers)
+        tree_by_group(&groups, &by_group, &plan.writers, &plan.readers)
     };
     let tree = tree_now(dice, &plan, None);
     let mut world = World::new(dice, &plan, &tree, budget);
@@ -808,8 +808,8 @@ fn live(seed: u64, route: Option<Route>, spills: bool) -> (usize, usize) {
         let at = dice.up_to(&[30, 300, 3_000]);
         let groups = groups(dice, None);
         let relayed = (0..3).filter(|_| dice.one_in(2)).map(GroupId).collect();
-        let ways = Ways { meeting: dice.one_in(2).then(|| plan.readers[0].1), relayed };
-        let tree = tree_by_group(&groups, &ways, &plan.writers, &plan.readers);
+        let by_group = RouteByGroup { meeting: dice.one_in(2).then(|| plan.readers[0].1), relayed };
+        let tree = tree_by_group(&groups, &by_group, &plan.writers, &plan.readers);
         world.reroutes.push((at, tree));
     }
     let leaves = dice.one_in(3);
@@ -906,7 +906,7 @@ fn edges_see_the_clock_and_widen_their_window_on_a_long_line() {
     let (kind, on_close) = (RecordKind::Line, OnClose::Drain);
     let plan = Plan { kind, on_close, writers, readers, is_slow: false, spill: None };
     let groups = groups(dice, None);
-    let tree = tree_by_group(&groups, &Ways::default(), &plan.writers, &plan.readers);
+    let tree = tree_by_group(&groups, &RouteByGroup::default(), &plan.writers, &plan.readers);
     let mut world = World::new(dice, &plan, &tree, 12 << 20);
     world.lines[0].delay = 2_000;
     world.lines[0].piece = 300_000;

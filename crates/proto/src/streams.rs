@@ -147,7 +147,7 @@ pub enum LineKind {
 /// How two hosts were joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum HopWay {
+pub enum HopRoute {
     /// The one has connected to the other.
     Direct,
     /// Over the hub's host.
@@ -252,7 +252,7 @@ pub struct HopAccount {
     /// What lies between.
     pub line: LineKind,
     /// How they were joined.
-    pub way: HopWay,
+    pub way: HopRoute,
     /// Bytes sent.
     pub bytes: u64,
     /// Records of these.

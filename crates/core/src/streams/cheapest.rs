@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::rates::lines_of;
 use super::route::{
-    Between, GroupId, Groups, LineCost, Load, PlanCost, Route, Ways, cost_over, improve,
+    Between, GroupId, Groups, LineCost, Load, PlanCost, Route, RouteByGroup, cost_over, improve,
 };
 use super::said::{BURST_PER_1000_S, MESSAGE_BYTES, Traffic};
 use super::tree::{Tree, tree_by_group};
@@ -73,17 +73,17 @@ impl Known<'_> {
         (of(LAN), of(WAN))
     }
 
-    /// What it costs to go some ways.
-    pub fn cost_of_ways(
+    /// What it costs to go by a route of each group.
+    pub fn cost_by_group(
         &self,
         groups: &Groups,
-        ways: &Ways,
+        by_group: &RouteByGroup,
         writers: &[Placed],
         readers: &[Placed],
     ) -> PlanCost {
         let (lan, wan) = self.lines();
         let lines = lines_of((&lan, &wan), self.round_trips, self.rates);
-        let tree = tree_by_group(groups, ways, writers, readers);
+        let tree = tree_by_group(groups, by_group, writers, readers);
         cost_over(groups, &tree.edges, &self.load(), &lines)
     }
 
@@ -100,10 +100,10 @@ impl Known<'_> {
         readers: &[Placed],
     ) -> Cheapest {
         let end = readers.first().expect("a stream has readers").1;
-        let cost = |ways: &Ways| self.cost_of_ways(groups, ways, writers, readers);
+        let cost = |by_group: &RouteByGroup| self.cost_by_group(groups, by_group, writers, readers);
         let of = |name: RouteName, route: Route| {
-            let ways = Ways::of(route, groups);
-            (name, cost(&ways), ways)
+            let by_group = RouteByGroup::of(route, groups);
+            (name, cost(&by_group), by_group)
         };
         let ends: BTreeSet<NodeId> = readers.iter().map(|(_, node)| *node).collect();
         let over = |end| of(RouteName::Conventional, Route::Conventional { end });
@@ -117,26 +117,26 @@ impl Known<'_> {
         let mut costs: Vec<_> = plans.iter().map(|(name, cost, _)| (*name, *cost)).collect();
         let tasks = writers.iter().chain(readers);
         let used: BTreeSet<GroupId> = tasks.map(|(_, node)| groups.group_of[node]).collect();
-        let (name, ways) = match wish {
-            Some(RouteName::Direct) => (RouteName::Direct, Ways::of(Route::Direct, groups)),
-            Some(RouteName::Relay) => (RouteName::Relay, Ways::of(Route::Relay, groups)),
+        let (name, by_group) = match wish {
+            Some(RouteName::Direct) => (RouteName::Direct, RouteByGroup::of(Route::Direct, groups)),
+            Some(RouteName::Relay) => (RouteName::Relay, RouteByGroup::of(Route::Relay, groups)),
             Some(RouteName::Conventional) => {
-                (RouteName::Conventional, Ways::of(Route::Conventional { end }, groups))
+                (RouteName::Conventional, RouteByGroup::of(Route::Conventional { end }, groups))
             }
             None | Some(RouteName::Mixed) => {
                 let best = plans.iter().min_by_key(|(_, cost, _)| cost.key());
-                let (name, least, ways) = best.expect("there are three");
-                let (other, cost) = improve(ways, &used, cost);
+                let (name, least, by_group) = best.expect("there are three");
+                let (other, cost) = improve(by_group, &used, cost);
                 if cost.key() < least.key() {
                     costs.push((RouteName::Mixed, cost));
                     (RouteName::Mixed, other)
                 } else {
-                    (*name, ways.clone())
+                    (*name, by_group.clone())
                 }
             }
         };
-        let tree = tree_by_group(groups, &ways, writers, readers);
-        Cheapest { name, ways, tree, costs, used }
+        let tree = tree_by_group(groups, &by_group, writers, readers);
+        Cheapest { name, by_group, tree, costs, used }
     }
 }
 
@@ -146,7 +146,7 @@ pub struct Cheapest {
     /// Its kind.
     pub name: RouteName,
     /// How it goes to each group.
-    pub ways: Ways,
+    pub by_group: RouteByGroup,
     /// Where the stream passes.
     pub tree: Tree,
     /// What was compared, with its cost.

@@ -61,7 +61,7 @@ pub use placement::{Placer, Weights};
 pub use rates::{EdgeKey, LineRates, lines_of, slowest};
 pub use record::{Cut, Cutter, RecordKind};
 pub use route::{
-    Between, Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, Ways,
+    Between, Choice, Distance, GroupId, Groups, Hop, LineCost, Load, PlanCost, Route, RouteByGroup,
     between_ns, choose, cost_of, cost_over, hops_by_group, hops_of_merge, hops_of_multicast,
     improve, line_between,
 };

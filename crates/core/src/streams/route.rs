@@ -78,7 +78,7 @@ pub enum Route {
 
 /// How messages go where that is chosen group by group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ways {
+pub struct RouteByGroup {
     /// The host where all that is written meets; `None`: as usual (`meeting_of`).
     pub meeting: Option<NodeId>,
     /// The groups whose representatives pass on what is for them and from them. To the hosts of the others, and from
@@ -86,8 +86,8 @@ pub struct Ways {
     pub relayed: BTreeSet<GroupId>,
 }
 
-impl Ways {
-    /// Those of a route that is one for all.
+impl RouteByGroup {
+    /// The same route for all groups.
     pub fn of(route: Route, groups: &Groups) -> Self {
         match route {
             Route::Conventional { end } => Self { meeting: Some(end), ..Self::default() },
@@ -99,7 +99,8 @@ impl Ways {
     }
 }
 
-/// The copies of one message from where it is to all other hosts that read, as `Ways` says of groups. No host gets two.
+/// The copies of one message from where it is to all other hosts that read, as `RouteByGroup` says of groups. No host
+/// gets two.
 pub fn hops_by_group(
     groups: &Groups,
     relayed: &BTreeSet<GroupId>,
@@ -235,7 +236,7 @@ pub fn hops_of_merge(
     writers: &[NodeId],
     reader: NodeId,
 ) -> Vec<Hop> {
-    hops_of_merge_by_group(groups, &Ways::of(route, groups).relayed, writers, reader)
+    hops_of_merge_by_group(groups, &RouteByGroup::of(route, groups).relayed, writers, reader)
 }
 
 /// The same where only some groups make packs.
@@ -462,14 +463,14 @@ pub fn choose(plans: &[Choice], now: Option<Route>) -> Option<Choice> {
     Some(if best.cost.is_cheaper_by_a_fifth(&held.cost) { best } else { held })
 }
 
-/// Makes some ways cheaper, group by group, as long as that is possible; `cost`: what ways cost.
+/// Makes routes cheaper, group by group, as long as that is possible; `cost`: what they cost.
 /// What it returns costs no more than what it was given.
 pub fn improve(
-    ways: &Ways,
+    by_group: &RouteByGroup,
     groups: &BTreeSet<GroupId>,
-    cost: impl Fn(&Ways) -> PlanCost,
-) -> (Ways, PlanCost) {
-    let (mut best, mut least) = (ways.clone(), cost(ways));
+    cost: impl Fn(&RouteByGroup) -> PlanCost,
+) -> (RouteByGroup, PlanCost) {
+    let (mut best, mut least) = (by_group.clone(), cost(by_group));
     loop {
         let before = least.key();
         for group in groups {
@@ -687,28 +688,32 @@ mod tests {
         writer: NodeId,
         readers: &[NodeId],
         between: &Between<LineCost>,
-    ) -> (Ways, PlanCost, [PlanCost; 2]) {
+    ) -> (RouteByGroup, PlanCost, [PlanCost; 2]) {
         let load = Load { bytes: 64 << 10, per_1000_s: 1_000_000, lan: LAN, wan: WAN };
-        let cost = |ways: &Ways| {
-            let hops = hops_by_group(groups, &ways.relayed, writer, readers);
+        let cost = |by_group: &RouteByGroup| {
+            let hops = hops_by_group(groups, &by_group.relayed, writer, readers);
             cost_over(groups, &hops, &load, between)
         };
-        let pure = [Route::Direct, Route::Relay].map(|route| Ways::of(route, groups));
+        let pure = [Route::Direct, Route::Relay].map(|route| RouteByGroup::of(route, groups));
         let costs = [cost(&pure[0]), cost(&pure[1])];
         let [direct, relay] = pure;
         let first = if costs[1].key() < costs[0].key() { relay } else { direct };
-        let (ways, found) = improve(&first, &groups.representative.keys().copied().collect(), cost);
-        (ways, found, costs)
+        let (by_group, found) =
+            improve(&first, &groups.representative.keys().copied().collect(), cost);
+        (by_group, found, costs)
     }
 
     #[test]
     fn a_group_with_one_reader_is_reached_directly_and_one_with_many_over_its_representative() {
         // b0 in HG1, none in HG2 but the writer, b1 to b9 in HG3.
         let (groups, a, readers) = figure(1, 1, 10);
-        let (ways, cost, [direct, relay]) = chosen(&groups, a, &readers, &Between::new());
-        assert!(!ways.relayed.contains(&HG1) && ways.relayed.contains(&HG3), "{ways:?}");
+        let (by_group, cost, [direct, relay]) = chosen(&groups, a, &readers, &Between::new());
+        assert!(
+            !by_group.relayed.contains(&HG1) && by_group.relayed.contains(&HG3),
+            "{by_group:?}"
+        );
         assert!(cost.key() < direct.key() && cost.key() < relay.key());
-        let hops = hops_by_group(&groups, &ways.relayed, a, &readers);
+        let hops = hops_by_group(&groups, &by_group.relayed, a, &readers);
         assert!(hops.contains(&Hop { from: a, to: NodeId(0), over: Distance::Wan }));
     }
 
@@ -716,14 +721,14 @@ mod tests {
     fn a_near_group_is_reached_directly_though_a_far_one_is_not() {
         let (groups, a, readers) = figure(2, 2, 12);
         let near = Between::from([((HG1, HG2), LAN)]);
-        let (ways, ..) = chosen(&groups, a, &readers, &near);
-        assert!(ways.relayed.contains(&HG3), "{ways:?}");
-        let hops = hops_by_group(&groups, &ways.relayed, a, &readers);
+        let (by_group, ..) = chosen(&groups, a, &readers, &near);
+        assert!(by_group.relayed.contains(&HG3), "{by_group:?}");
+        let hops = hops_by_group(&groups, &by_group.relayed, a, &readers);
         let wan = |group| {
             let is_to = |hop: &&Hop| groups.group(hop.to) == group && hop.over == Distance::Wan;
             hops.iter().filter(is_to).count()
         };
-        assert_eq!((wan(HG1), wan(HG3)), (2, 1), "{ways:?}");
+        assert_eq!((wan(HG1), wan(HG3)), (2, 1), "{by_group:?}");
         let (far, ..) = chosen(&groups, a, &readers, &Between::new());
         assert!(far.relayed.contains(&HG1), "{far:?}");
     }

@@ -7,7 +7,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::route::{Distance, Groups, Hop, Route, Ways, hops_by_group, hops_of_merge_by_group};
+use super::route::{
+    Distance, Groups, Hop, Route, RouteByGroup, hops_by_group, hops_of_merge_by_group,
+};
 use crate::ids::{NodeId, TaskId};
 
 /// What goes into a place, or out of it.
@@ -49,7 +51,7 @@ impl Tree {
 
 /// The host where all that is written meets.
 pub fn meeting_of(
-    ways: &Ways,
+    by_group: &RouteByGroup,
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
 ) -> NodeId {
@@ -57,7 +59,7 @@ pub fn meeting_of(
         let first = ends.first().map(|(_, node)| *node)?;
         ends.iter().all(|(_, node)| *node == first).then_some(first)
     };
-    if let Some(meeting) = ways.meeting {
+    if let Some(meeting) = by_group.meeting {
         return meeting;
     }
     one(writers).or_else(|| one(readers)).unwrap_or_else(|| {
@@ -77,23 +79,23 @@ pub fn tree_of(
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
 ) -> Tree {
-    tree_by_group(groups, &Ways::of(route, groups), writers, readers)
+    tree_by_group(groups, &RouteByGroup::of(route, groups), writers, readers)
 }
 
 /// The same where the way is chosen group by group.
 pub fn tree_by_group(
     groups: &Groups,
-    ways: &Ways,
+    by_group: &RouteByGroup,
     writers: &[(TaskId, NodeId)],
     readers: &[(TaskId, NodeId)],
 ) -> Tree {
-    let meeting = meeting_of(ways, writers, readers);
+    let meeting = meeting_of(by_group, writers, readers);
     let hosts = |ends: &[(TaskId, NodeId)]| {
         let hosts: BTreeSet<NodeId> = ends.iter().map(|(_, node)| *node).collect();
         hosts.into_iter().filter(|host| *host != meeting).collect::<Vec<_>>()
     };
-    let up = hops_of_merge_by_group(groups, &ways.relayed, &hosts(writers), meeting);
-    let down = hops_by_group(groups, &ways.relayed, meeting, &hosts(readers));
+    let up = hops_of_merge_by_group(groups, &by_group.relayed, &hosts(writers), meeting);
+    let down = hops_by_group(groups, &by_group.relayed, meeting, &hosts(readers));
     let mut places = StreamPlaces::new(meeting, &up, &down);
     for (index, hop) in up.iter().enumerate() {
         places.up(hop.from).readers.push(PlaceEnd::Edge(index));
@@ -225,8 +227,8 @@ mod tests {
                     let in_set = (0..3).filter(|group| set & (1 << group) != 0);
                     let relayed: BTreeSet<GroupId> = in_set.map(GroupId).collect();
                     for meeting in [None, Some(NodeId(6)), Some(end)] {
-                        let ways = Ways { meeting, relayed: relayed.clone() };
-                        let tree = tree_by_group(&groups, &ways, &writers, &readers);
+                        let by_group = RouteByGroup { meeting, relayed: relayed.clone() };
+                        let tree = tree_by_group(&groups, &by_group, &writers, &readers);
                         check(&tree, &writers, &readers);
                     }
                 }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::streams::{
-    Cheapest, Distance, Groups, Known, PlaceEnd, Placed, PlanCost, RouteName, Tree, Ways, slowest,
+    Cheapest, Distance, Groups, Known, PlaceEnd, Placed, PlanCost, RouteByGroup, RouteName, Tree,
+    slowest,
 };
 use rakuda_core::{NodeId, TaskId};
 use rakuda_proto::front::StreamDefinition;
@@ -102,14 +103,14 @@ pub(super) fn route_of(
     known: &Known<'_>,
     writers: &[Placed],
     readers: &[Placed],
-) -> (Tree, StreamRoute, Ways) {
+) -> (Tree, StreamRoute, RouteByGroup) {
     let wanted = match wish {
         RouteWish::Auto => None,
         RouteWish::Direct => Some(RouteName::Direct),
         RouteWish::Relay => Some(RouteName::Relay),
         RouteWish::Conventional => Some(RouteName::Conventional),
     };
-    let Cheapest { name, ways, tree, costs, used } =
+    let Cheapest { name, by_group, tree, costs, used } =
         known.cheapest(groups, wanted, writers, readers);
     let (lan, wan) = tree.lines();
     let slowest = |line| slowest(known.rates, line, |group| used.contains(&group));
@@ -136,7 +137,7 @@ pub(super) fn route_of(
         observed_per_1000_s: None,
         in_bursts: known.traffic.is_burst,
     };
-    (tree, route, ways)
+    (tree, route, by_group)
 }
 
 fn kind_of(name: RouteName) -> RouteKind {
@@ -173,10 +174,10 @@ mod tests {
     fn auto(writers: &[(TaskId, NodeId)], readers: &[(TaskId, NodeId)]) -> StreamRoute {
         let traffic = Traffic { per_1000_s: Some(15_258), ..Traffic::default() };
         let known = Known { round_trips: None, rates: &Between::new(), message_ns: None, traffic };
-        let (_, route, ways) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
+        let (_, route, by_group) = route_of(&groups(3), RouteWish::Auto, &known, writers, readers);
         assert_eq!(route.route == RouteKind::Mixed, route.costs.len() == 4);
         let is_mixed = route.route == RouteKind::Mixed;
-        assert!(!is_mixed || !ways.relayed.is_empty(), "{route:?}");
+        assert!(!is_mixed || !by_group.relayed.is_empty(), "{route:?}");
         let delay = |kind| route.costs.iter().find(|cost| cost.route == kind).unwrap().delay_ns;
         let kinds = [RouteKind::Direct, RouteKind::Relay, RouteKind::Conventional];
         let least = kinds.map(delay).into_iter().min().unwrap();

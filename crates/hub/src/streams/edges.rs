@@ -9,7 +9,7 @@ use rakuda_cluster::LOCAL_NODE;
 use rakuda_core::NodeId;
 use rakuda_proto::Text;
 use rakuda_proto::agent::AgentRequest;
-use rakuda_proto::streams::{HopWay, OpeningId, StreamRequest};
+use rakuda_proto::streams::{HopRoute, OpeningId, StreamRequest};
 
 use super::network::{Door, Side, join};
 use crate::hub::Hub;
@@ -50,7 +50,7 @@ impl Hub {
         let Some(edge) = opening.edges.all.get_mut(number as usize) else { return };
         let name_of = |node: NodeId| self.agents.node(node).name.to_display();
         let what = format!("connect {} to {}", name_of(edge.from), name_of(edge.to));
-        if std::mem::replace(&mut edge.way, HopWay::Hub) == HopWay::Hub {
+        if std::mem::replace(&mut edge.way, HopRoute::Hub) == HopRoute::Hub {
             // The address to which it was asked to come.
             let why = format!("{what} over this host: {}: {why_not}", name_of(node));
             return self.on_not_joined((id, why));

@@ -10,7 +10,7 @@ use rakuda_link::credentials::{Authority, Credentials, CredentialsError};
 use rakuda_link::peers::{self, KEY_BYTES, Key};
 use rakuda_proto::Text;
 use rakuda_proto::files::FileRequest;
-use rakuda_proto::streams::{HopWay, LineKind, OpeningId, StreamRoute};
+use rakuda_proto::streams::{HopRoute, LineKind, OpeningId, StreamRoute};
 use tokio::io::copy_bidirectional_with_sizes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
@@ -31,7 +31,7 @@ pub(super) struct Edge {
     pub to: NodeId,
     pub line: LineKind,
     pub key: Key,
-    pub way: HopWay,
+    pub way: HopRoute,
     /// Its first host was asked to connect it.
     pub(super) asked: bool,
     /// That host has connected it.
@@ -40,7 +40,16 @@ pub(super) struct Edge {
 
 impl Edge {
     pub fn new(stream: usize, from: NodeId, to: NodeId, line: LineKind, key: Key) -> Self {
-        Self { stream, from, to, line, key, way: HopWay::Direct, asked: false, is_connected: false }
+        Self {
+            stream,
+            from,
+            to,
+            line,
+            key,
+            way: HopRoute::Direct,
+            asked: false,
+            is_connected: false,
+        }
     }
 
     pub fn has(&self, node: NodeId) -> bool {

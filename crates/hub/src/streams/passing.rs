@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use rakuda_core::{NodeId, Time};
-use rakuda_proto::streams::{HopWay, OpeningId, StreamPassed};
+use rakuda_proto::streams::{HopRoute, OpeningId, StreamPassed};
 
 use super::state::Streams;
 
@@ -32,7 +32,7 @@ impl Streams {
         let Some(opening) = self.open.get(&id) else { return };
         for (number, rate) in told {
             let edge = opening.edges.all.get(*number as usize);
-            let edge = edge.filter(|edge| edge.to == node && edge.way == HopWay::Direct);
+            let edge = edge.filter(|edge| edge.to == node && edge.way == HopRoute::Direct);
             if let Some(edge) = edge {
                 let (ends, groups) = ((edge.from, edge.to), &opening.routes.groups);
                 self.line_rates.observe(now, (id.0, *number), ends, *rate, groups);

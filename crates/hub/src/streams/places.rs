@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_cluster::ClusterPlan;
 use rakuda_cluster::LOCAL_NODE;
-use rakuda_core::streams::{Between, GroupId, Groups, Known, RouteWatch, Ways, between_ns};
+use rakuda_core::streams::{Between, GroupId, Groups, Known, RouteByGroup, RouteWatch, between_ns};
 use rakuda_core::{NodeId, TaskId};
 use rakuda_link::credentials::CredentialsError;
 use rakuda_proto::Text;
@@ -41,10 +41,10 @@ impl Hub {
             let message_ns = self.streams.message_costs.of_stream(&writers, &readers);
             let round_trips = round_trips.as_ref();
             let known = Known { round_trips, rates: &rates, message_ns, traffic };
-            let (tree, mut route, ways) = route_of(&groups, wish, &known, &writers, &readers);
-            route.relayed = self.relayed_names(&groups, &route, &ways);
+            let (tree, mut route, by_group) = route_of(&groups, wish, &known, &writers, &readers);
+            route.relayed = self.relayed_names(&groups, &route, &by_group);
             laid.edges.routes.push(route);
-            routes.ways.push(ways);
+            routes.by_group.push(by_group);
             routes.places.push(laid.add(component, number, &tree));
             routes.watches.push(RouteWatch::default());
         }
@@ -63,10 +63,10 @@ impl Hub {
         &self,
         groups: &Groups,
         route: &StreamRoute,
-        ways: &Ways,
+        by_group: &RouteByGroup,
     ) -> Vec<Text> {
         let is_mixed = route.route == RouteKind::Mixed;
-        let relayed = ways.relayed.iter().filter(|_| is_mixed);
+        let relayed = by_group.relayed.iter().filter(|_| is_mixed);
         relayed.map(|group| self.group_name(groups, *group)).collect()
     }
 

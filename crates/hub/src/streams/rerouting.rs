@@ -43,10 +43,10 @@ impl Hub {
         let component = &self.streams.components[place];
         let mut laid = Laid { first: opening.edges.all.len(), ..Laid::default() };
         let mut streams = BTreeMap::new();
-        for Due { stream, tree, ways, mut route } in due {
-            route.relayed = self.relayed_names(&opening.routes.groups, &route, &ways);
+        for Due { stream, tree, by_group, mut route } in due {
+            route.relayed = self.relayed_names(&opening.routes.groups, &route, &by_group);
             let places = laid.add(component, stream, &tree);
-            streams.insert(stream, NewRoute { ways, route, places });
+            streams.insert(stream, NewRoute { by_group, route, places });
         }
         let Laid { first, mut edges, plans } = laid;
         if !plans.keys().all(|node| self.run.nodes().is_up(*node)) {
@@ -123,7 +123,7 @@ impl Hub {
             let name = component.streams[number].name.clone();
             noted.push(StreamReroute { name, route: new.route.clone() });
             opening.edges.routes[number] = new.route;
-            opening.routes.ways[number] = new.ways;
+            opening.routes.by_group[number] = new.by_group;
             if component.stall_ms[number].is_some() {
                 new.places.iter().for_each(|node| opening.stalls.on_opened(number, *node));
             }

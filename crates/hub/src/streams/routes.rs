@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rakuda_core::streams::{
-    Between, Groups, Known, LineRates, RouteChanges, RouteWatch, Traffic, Tree, Ways,
+    Between, Groups, Known, LineRates, RouteByGroup, RouteChanges, RouteWatch, Traffic, Tree,
 };
 use rakuda_core::{NodeId, TaskId};
-use rakuda_proto::streams::{HopWay, RouteWish, StreamAccount, StreamRoute};
+use rakuda_proto::streams::{HopRoute, RouteWish, StreamAccount, StreamRoute};
 
 use super::costs::{MessageCosts, route_of};
 use super::state::{Component, Located, Opening};
@@ -17,8 +17,8 @@ pub(super) struct Routes {
     /// The groups when it was opened.
     pub groups: Groups,
     pub round_trips: Option<Between<u64>>,
-    /// By stream: the ways of its messages.
-    pub ways: Vec<Ways>,
+    /// By stream: the routes of its messages.
+    pub by_group: Vec<RouteByGroup>,
     /// By stream: the nodes on which it has places.
     pub places: Vec<BTreeSet<NodeId>>,
     pub watches: Vec<RouteWatch>,
@@ -32,7 +32,7 @@ pub(super) struct Routes {
 
 /// The new route of a stream.
 pub(super) struct NewRoute {
-    pub(super) ways: Ways,
+    pub(super) by_group: RouteByGroup,
     pub(super) route: StreamRoute,
     pub(super) places: BTreeSet<NodeId>,
 }
@@ -41,7 +41,7 @@ pub(super) struct NewRoute {
 pub(super) struct Due {
     pub(super) stream: usize,
     pub(super) tree: Tree,
-    pub(super) ways: Ways,
+    pub(super) by_group: RouteByGroup,
     pub(super) route: StreamRoute,
 }
 
@@ -56,7 +56,7 @@ impl Opening {
             && self.routes.changes.may_begin()
             && self.ending.left().len() == members
             && self.nodes.iter().all(is_open)
-            && edges.iter().all(|edge| edge.is_connected && edge.way == HopWay::Direct)
+            && edges.iter().all(|edge| edge.is_connected && edge.way == HopRoute::Direct)
     }
 
     /// Accounts that nodes have reported of places from which nothing goes on.
@@ -89,18 +89,20 @@ impl Opening {
             let message_ns = message_costs.of_stream(&writers, &readers);
             let rates = line_rates.between(&routes.groups);
             let known = Known { round_trips, rates: &rates, message_ns, traffic };
-            let cost = |ways: &Ways| known.cost_of_ways(&routes.groups, ways, &writers, &readers);
+            let cost = |by_group: &RouteByGroup| {
+                known.cost_by_group(&routes.groups, by_group, &writers, &readers)
+            };
             let auto = RouteWish::Auto;
-            let (tree, mut route, ways) =
+            let (tree, mut route, by_group) =
                 route_of(&routes.groups, auto, &known, &writers, &readers);
-            let (held, best) = (cost(&routes.ways[number]), cost(&ways));
+            let (held, best) = (cost(&routes.by_group[number]), cost(&by_group));
             if routes.watches[number].is_due(now, &held, &best) {
                 let said = &component.traffic[number];
                 (route.declared_bytes_per_s, route.declared_per_1000_s) =
                     (said.bytes_per_s, said.per_1000_s);
                 (route.observed_bytes_per_s, route.observed_per_1000_s) =
                     (seen_bytes, seen_messages);
-                found.push(Due { stream: number, tree, ways, route });
+                found.push(Due { stream: number, tree, by_group, route });
             }
         }
         found

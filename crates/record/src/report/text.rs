@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use rakuda_proto::journal::SharedCores;
 use rakuda_proto::memory;
 use rakuda_proto::streams::{
-    EndAccount, HopAccount, HopWay, LineKind, RouteCost, RouteKind, RouteWish, StreamRoute,
+    EndAccount, HopAccount, HopRoute, LineKind, RouteCost, RouteKind, RouteWish, StreamRoute,
 };
 
 use crate::printable::{cut_middle, printable};
@@ -251,8 +251,8 @@ pub fn costs_words(route: &StreamRoute) -> String {
 /// Of a stream that has ended well the sums of both ends are equal: that was checked by the receiver and by the hub.
 pub fn way_note(hop: &HopAccount, stream: &StreamSummary) -> String {
     let way = match hop.way {
-        HopWay::Direct => None,
-        HopWay::Hub => Some("over the hub's host"),
+        HopRoute::Direct => None,
+        HopRoute::Hub => Some("over the hub's host"),
     };
     let end = match (hop.left, &stream.fate) {
         (true, _) => Some("left early"),
