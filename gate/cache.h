@@ -85,7 +85,7 @@ static inline long rakuda_gate_read_all(long file) {
 }
 
 /* Has a file out of memory; how that ended. A page that the kernel holds just then, as when it moves or sorts
- * pages, stays, so it is told again some times. */
+ * pages, stays, so the kernel is asked several times. */
 static inline long rakuda_gate_drop(long file) {
     struct rakuda_gate_range all = {0, 0};
     struct rakuda_gate_pages pages = {0, 0, 0, 0, 0};

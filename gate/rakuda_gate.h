@@ -21,12 +21,13 @@
 #define RAKUDA_GATE_COMMITTED 1u
 #define RAKUDA_GATE_STATUS 75
 
-/* A worker that has said the time so long ago is on a processor. */
+/* Maximum age, ns, of the time that a worker has said last, at which it counts as being on a processor. */
 #define RAKUDA_GATE_FRESH_NS 3000
-/* All learn within so long when they begin. */
+/* Time within which all learn when they begin, ns. */
 #define RAKUDA_GATE_AHEAD_NS 4000
 #define RAKUDA_GATE_AHEAD_NS_WORKER 100
-/* Who has not met all others leaves its processor so long after the instant, and they try again so often. */
+/* Time after the instant at which a worker that has not met all others leaves its processor; time
+ * between tries. */
 #define RAKUDA_GATE_LINGER_NS 200000
 #define RAKUDA_GATE_TRY_NS 2000000
 /* More workers do not wait for one another. */
@@ -39,8 +40,8 @@ struct rakuda_gate_head {
     uint32_t magic;
     uint32_t state;
     int64_t t0_ns;       /* CLOCK_MONOTONIC of this machine */
-    int64_t spin_ns;     /* so long before its instant a worker stops sleeping; 0: it does not spin */
-    int64_t patience_ns; /* so long beyond it workers 0 to `workers` - 1 wait for one another; 0: not */
+    int64_t spin_ns;     /* time before its instant when a worker stops sleeping; 0: no spinning */
+    int64_t patience_ns; /* how long beyond it workers 0 to `workers` - 1 wait for one another; 0: not */
     int64_t go_ns;       /* by worker 0: all of them are on a processor, and begin then */
     uint32_t workers;
     uint32_t unused[5];
@@ -51,7 +52,7 @@ struct rakuda_gate_slot {
     int64_t woke_ns;    /* it has seen T0 */
     int64_t spun_ns;    /* its sleep was over */
     int64_t start_ns;   /* it went on; negative: it waits for the others, and did so then */
-    int64_t offset_ns;  /* by the agent: it begins so long after T0 */
+    int64_t offset_ns;  /* by the agent: time from T0 to its start */
     int32_t cpu_wanted; /* by the agent: -1: any */
     int32_t cpu;
     uint32_t kind;

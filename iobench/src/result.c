@@ -204,7 +204,7 @@ static void judge_verification(const struct kernel *kernel, struct verdict *verd
                        verification.checked_bytes);
 }
 
-/* All writing together, and all reading, must take so long that chance is small beside it. */
+/* All writing together, and all reading, must take long enough that chance is small beside it. */
 static void judge_duration(struct verdict *verdict) {
     int64_t times[2] = {0, 0};
     for (int i = 0; i < phase_count; i++)

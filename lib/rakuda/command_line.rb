@@ -184,7 +184,7 @@ module Rakuda
          ->(value) { set_key("FILESYSTEM", value) }],
         ["--stage-cache BYTES", "With --filesystem local: room for copies on each host, such as 10G.",
          ->(value) { set_key("STAGE_CACHE", value) }],
-        ["--no-guess-files", "With --filesystem local: bring only files that tasks and `needs` name.",
+        ["--no-guess-files", "With --filesystem local: stage in only files that tasks and `needs` name.",
          ->(_value) { set_key("GUESS_FILES", false) }],
         ["--disable-affinity", "Do not prefer the nodes that hold a task's input.",
          ->(_value) { set_key("DISABLE_AFFINITY", true) }],

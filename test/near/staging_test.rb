@@ -3,7 +3,7 @@
 require "minitest/autorun"
 require_relative "near_staging_case"
 
-# Hosts that share no file system: what is brought where, what comes home, and what the next run finds. What only links
+# Hosts that share no file system: what is staged in where, what is staged out, and what the next run finds. What only links
 # show is in ../cluster/staging, which strikes them, too.
 class NearStagingTest < NearStagingCase
   PARTS = StagedFiles.parts("$NEAR_HOST")

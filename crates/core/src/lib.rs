@@ -12,7 +12,7 @@
 //!   activation), `progress` (deciding, settling), `attempt` (actions, nodes), `kept` (cores of
 //!   actions that ended), `lineage` (files that were lost), `health` (nodes on which actions fail),
 //!   `halt` (failures, stop, ends of invocations), `dispatch` (what starts where), `gangs` (tasks
-//!   that begin together), `serial_order` (rake's order for one job)
+//!   that begin together), `serial_order` (rake's order with `-j 1`)
 //! - its parts, in the same folder: `graph` and `task` (arenas), `rank`, `decide` (rake's rule),
 //!   `checks` (facts asked for), `locality` (candidate nodes), `learned` with `level` and
 //!   `residency` (what policies go by), `ready`, `queue`, `victims` (ready tasks by policy),

@@ -10,7 +10,7 @@
  *
  * `write` makes the file anew and flushes it, within the time. `read` looks at the first word of each KiB,
  * which tells the file, the step (--key) and the place; `check` compares every byte. With --seconds the file
- * is read over and over, for at least so long. All print one line of JSON; times are ns of CLOCK_MONOTONIC,
+ * is read over and over, for at least that time. All print one line of JSON; times are ns of CLOCK_MONOTONIC,
  * and what is in the page cache before reading is null where the kernel does not say. Exit status: 0; 1 when
  * a call fails or a byte is wrong; 2 for a wrong command line. */
 #include "task.h"

@@ -41,7 +41,7 @@ complete -c rakuda -l max-idle -x -d 'Let nodes go that came by themselves and h
 complete -c rakuda -l ssh-option -x -d 'Options for ssh. Repeatable.'
 complete -c rakuda -l filesystem -x -a 'shared gfarm local' -d 'What the hosts share: shared (the run\'s folder), gfarm (that, mounted), local (nothing). (default is shared)'
 complete -c rakuda -l stage-cache -x -d 'With --filesystem local: room for copies on each host, such as 10G.'
-complete -c rakuda -l no-guess-files -d 'With --filesystem local: bring only files that tasks and `needs` name.'
+complete -c rakuda -l no-guess-files -d 'With --filesystem local: stage in only files that tasks and `needs` name.'
 complete -c rakuda -l disable-affinity -d 'Do not prefer the nodes that hold a task\'s input.'
 complete -c rakuda -s S -l disable-steal -d 'Never take a task from the queue of another node.'
 complete -c rakuda -l failure -x -a 'wait kill continue' -d 'What a failed task does to others: wait, kill, continue. (default is wait)'

@@ -4,7 +4,7 @@ require "minitest/autorun"
 require_relative "../staging_case"
 
 # Hosts that share no file system: each file goes over the links once, and the mosaic is what it is without hosts. What
-# else is brought, what comes home, and what the next run finds is tested in ../../near, on one machine.
+# else is staged in, what is staged out, and what the next run finds is tested in ../../near, on one machine.
 class ClusterStagingTest < ClusterStagingCase
   PARTS = StagedFiles.parts("$(hostname)")
 

@@ -43,7 +43,7 @@ impl Hub {
         }
     }
 
-    /// Asks for room for members whose turn it is: for one at a time when the run has one job.
+    /// Asks for room for members whose turn it is: for one at a time with `-j 1`.
     pub(super) fn begin_next_of(&mut self, place: usize) {
         let component = &mut self.streams.components[place];
         let is_running = !component.opening_of.is_empty();

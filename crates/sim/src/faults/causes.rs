@@ -87,7 +87,7 @@ impl Chaos {
         if let Some(host) = cause.host
             && self.now - self.gfarm.troubled_ns(host) >= OLD_NS
         {
-            return Some("counted: silent for too long");
+            return Some("counted: unresponsive for too long");
         }
         if cause.seen {
             return None;

@@ -83,7 +83,7 @@ impl Chaos {
         if !self.gfarm.answers(host) {
             return;
         }
-        self.count("file servers silent");
+        self.count("file servers unresponsive");
         self.gfarm.servers[host as usize].hangs = true;
         self.server_changed(host, true);
         let epoch = self.gfarm.epoch(host);
@@ -190,9 +190,9 @@ impl Chaos {
         host: Option<u32>,
     ) -> u64 {
         self.count(match (file, host) {
-            (Some(_), Some(_)) => "reads from a silent server",
+            (Some(_), Some(_)) => "reads from an unresponsive server",
             (Some(_), None) => "reads of a file that nobody has",
-            (None, _) => "writes to a silent server",
+            (None, _) => "writes to an unresponsive server",
         });
         let after_ns =
             if host.is_some() { self.random.below(CLIENT_NS_MAX) } else { SECOND_NS / 10 };
