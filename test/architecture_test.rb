@@ -93,6 +93,18 @@ class ArchitectureTest < Minitest::Test
     assert_includes circles.map(&:last), %w[scheduler::graph scheduler::task], "circles that are there are found"
   end
 
+  # What all parts of the core may import: its interface, and what is shared.
+  CORE_SHARED = %w[config event fact ids random requirement suitability time].freeze
+  # Parts that know no other; `run` and the hub join them. Not here: `stager` and `reach`, which look at the scheduler.
+  CORE_ALONE = %w[attempts files nodes scheduler stopping streams sync].freeze
+
+  def test_parts_of_the_core_know_no_other
+    parts = ModuleImports.new(File.join(ROOT, "crates/core/src")).parts
+    others = CORE_ALONE.to_h { |part| [part, parts.fetch(part) - CORE_SHARED] }.reject { |_, each| each.empty? }
+    assert_equal({ "scheduler" => %w[streams] }, others, "gangs place tasks that streams join")
+    assert_equal %w[run], parts.select { |_, each| each.include?("attempts") }.keys, "imports are found"
+  end
+
   # Types whose `impl` stands outside of their folder, by crate, and why.
   SPREAD = {
     "hub::Hub" => "its folder is crates/hub/src: the whole crate is the hub"

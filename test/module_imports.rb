@@ -21,6 +21,14 @@ class ModuleImports
     TSort.strongly_connected_components(each_node, each_child).select { |part| part.size > 1 }.sort_by { |part| -part.size }
   end
 
+  # @return [Hash{String => Array<String>}] by folder or file of `src`: those that it imports
+  def parts
+    part = ->(name) { name.split("::").first }
+    edges = @texts.keys.flat_map { |name| imports_of(name).map { |other| [part[name], part[other]] } }
+    edges = edges.uniq.reject { |one, other| one.nil? || other.nil? || one == other }
+    edges.group_by(&:first).transform_values { |each| each.map(&:last).sort }
+  end
+
   private
 
   def imports_of(name)
