@@ -733,6 +733,41 @@ fn a_reader_elsewhere_is_uncharged_when_its_input_is_opened_again_for_a_lost_att
     assert!(out.contains(&Output::AttemptFailed { id, attempt, retried: true }), "{out:?}");
 }
 
+/// Nothing is away any more by then, and nothing is open again.
+#[test]
+fn a_reader_does_not_run_again_when_its_input_was_opened_again_and_has_failed() {
+    let failure = FailurePolicy::Continue;
+    let mut script = Script::new(Config { failure, files_on_nodes: true, ..Config::default() });
+    for node in 0..3 {
+        script.node(node, 1);
+    }
+    let made = script.file(None, &[]);
+    let other = script.plain(&[]);
+    let readers = [script.file(None, &[made]), script.file(None, &[made])];
+    script.invoke(&[other, readers[0], readers[1]]);
+    script.ok(made);
+    script.found(made, 1010, 0);
+    for id in readers {
+        script.fact(id, None);
+    }
+    let state = |script: &Script, id: u32| script.scheduler.task(TaskId(id)).unwrap().state;
+    let runs_on = |id: u32| match state(&script, id) {
+        TaskState::Running { node } => node.0,
+        state => panic!("{state:?}"),
+    };
+    let elsewhere = readers.into_iter().find(|id| runs_on(*id) != 0).unwrap();
+    script.lose(0);
+    script.ok(other);
+    let runs = state(&script, made);
+    assert!(matches!(runs, TaskState::Running { .. }), "{runs:?}: {}", script.text());
+    script.come_back(0, 1, true);
+    script.fail(made);
+    assert_eq!(state(&script, made), TaskState::Settled(Settled::Failed));
+    script.fail(elsewhere);
+    let abandoned = TaskState::Settled(Settled::Abandoned);
+    assert_eq!(state(&script, elsewhere), abandoned, "{}", script.text());
+}
+
 /// Nobody makes it, only a node that is lost had it, and that node comes back without it.
 #[test]
 fn what_nothing_makes_and_nobody_has_any_more_is_not_waited_for() {
@@ -814,6 +849,23 @@ fn what_lies_on_a_node_that_was_given_up_counts_when_it_is_found_as_that_comes()
         assert_eq!(out.contains(&settled), is_heard, "{}", script.text());
         assert_eq!(started(&out).contains(&made), !is_heard);
     }
+}
+
+/// It is found on a node that was given up, and that comes back later without a word about its files.
+#[test]
+fn what_nothing_makes_and_was_found_on_a_node_that_was_given_up_is_not_there() {
+    let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+    script.node(1, 1);
+    let input = script.source(Some(5));
+    let end = script.file(None, &[input]);
+    script.lose(0);
+    script.give_up(0);
+    script.found(input, 5, 0);
+    script.come_back(0, 1, true);
+    script.invoke(&[end]);
+    let states = [input, end].map(|id| script.scheduler.task(TaskId(id)).unwrap().state);
+    let expected = [Settled::Failed, Settled::Abandoned].map(TaskState::Settled);
+    assert_eq!(states, expected, "{}", script.text());
 }
 
 #[test]

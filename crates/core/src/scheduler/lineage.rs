@@ -177,8 +177,9 @@ impl Scheduler {
     /// was abandoned. It is in no queue.
     pub(crate) fn reopen_lost_inputs(&mut self, id: TaskId, out: &mut Vec<Output>) -> bool {
         let may_lack_files = self.config.files_on_nodes && self.lost_files.may_lack_files();
-        // Of a gang that runs again tasks without an action are open again, wherever files lie.
-        if !may_lack_files && self.lost_files.reopened.is_empty() {
+        // What was opened again may have failed since; of a gang that runs again tasks without an action are open
+        // again, wherever files lie.
+        if !may_lack_files && !self.lost_files.any_reopened {
             return false;
         }
         let owner = self.owner(id);

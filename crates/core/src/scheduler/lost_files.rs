@@ -91,6 +91,7 @@ impl LostFiles {
             let left: Vec<NodeId> = left.collect();
             if left.is_empty() {
                 *fact = KnownFact::Gone { modified: *modified, bytes: *bytes };
+                self.any_gone = true;
                 return;
             }
             *places = Places::from_slice(&left);
