@@ -851,6 +851,20 @@ fn what_lies_on_a_node_that_was_given_up_counts_when_it_is_found_as_that_comes()
     }
 }
 
+#[test]
+fn what_waits_for_a_source_goes_on_when_its_node_comes_back() {
+    let mut script = Script::new(Config { files_on_nodes: true, ..Config::default() });
+    script.node(0, 1);
+    script.node(1, 1);
+    let input = script.source(Some(5));
+    let reader = script.plain(&[input]);
+    script.found(input, 5, 0);
+    script.lose(0);
+    let out = script.invoke(&[reader]);
+    assert!(out.contains(&Output::InputLost { id: TaskId(input) }), "{out:?}");
+    assert_eq!(started(&script.come_back(0, 1, true)), [reader], "{}", script.text());
+}
+
 /// It is found on a node that was given up, and that comes back later without a word about its files.
 #[test]
 fn what_nothing_makes_and_was_found_on_a_node_that_was_given_up_is_not_there() {

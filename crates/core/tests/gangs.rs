@@ -163,9 +163,36 @@ fn what_ends_before_the_gang_can_begin_runs_on_slots_that_are_kept() {
     assert!(started(&script.ok(first)).is_empty(), "one slot is kept");
     let (small, large, unknown) =
         (define(&mut script, short), define(&mut script, long), script.plain(&[]));
-    assert_eq!(started(&script.invoke(&[small, large, unknown])), [small]);
+    assert_eq!(placed(&script.invoke(&[small, large, unknown])), [(small, 1)]);
+    let kept = |script: &Script| script.scheduler.gang_of(TaskId(gang[0])).unwrap().slots_kept;
+    assert_eq!(kept(&script), 0, "the only slot is lent");
     assert!(started(&script.ok(small)).is_empty(), "it is kept again");
+    assert_eq!(kept(&script), 1);
     assert_eq!(started(&script.ok(busy)), gang);
+}
+
+#[test]
+fn gang_begins_where_cores_are_free_when_others_run_on_the_first_node() {
+    let mut script = script(&[2, 2]);
+    let first = script.requirement(Requirement {
+        allowed_nodes: Some([NodeId(0)].into()),
+        ..Requirement::default()
+    });
+    let busy = [(); 2].map(|()| script.define(TaskKind::Plain, false, first, &[]));
+    assert_eq!(placed(&script.invoke(&busy)), busy.map(|task| (task, 0)));
+    let gang = [script.plain(&[]), script.plain(&[])];
+    script.gang(&gang, false);
+    assert_eq!(placed(&script.invoke(&gang)), gang.map(|task| (task, 1)));
+}
+
+#[test]
+fn members_of_a_gang_go_where_each_has_the_cores_that_it_needs() {
+    let mut script = script(&[1, 2]);
+    let two = script.requirement(Requirement { cores: 2, ..Requirement::default() });
+    let wide = script.define(TaskKind::Plain, false, two, &[]);
+    let one = script.plain(&[]);
+    script.gang(&[one, wide], false);
+    assert_eq!(placed(&script.invoke(&[one])), [(one, 0), (wide, 1)]);
 }
 
 #[test]

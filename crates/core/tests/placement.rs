@@ -64,6 +64,20 @@ fn what_is_declared_to_lie_beside_an_input_counts_with_it() {
 }
 
 #[test]
+fn empty_inputs_make_no_node_a_candidate() {
+    let mut script = script(fifo());
+    for node in 0..2 {
+        script.node(node, 1);
+    }
+    let busy = [script.plain(&[]), script.plain(&[])];
+    script.invoke(&busy);
+    let input = script.input(0, &[1]);
+    let task = script.plain(&[input]);
+    script.invoke(&[task]);
+    assert_eq!(script.scheduler.candidate_nodes(TaskId(task)), []);
+}
+
+#[test]
 fn every_node_with_at_least_half_of_the_largest_sum_is_a_candidate() {
     let mut script = script(fifo());
     for node in 0..4 {
@@ -83,6 +97,9 @@ fn every_node_with_at_least_half_of_the_largest_sum_is_a_candidate() {
     let nodes = [NodeId(0), NodeId(1), NodeId(3)];
     assert_eq!(script.scheduler.candidate_nodes(TaskId(task)), nodes);
     assert_eq!(script.scheduler.queued(), 1);
+    for node in nodes {
+        assert_eq!(script.scheduler.node(node).map(|node| node.queued), Some(1));
+    }
     assert_eq!(placed(&script.ok(busy[1])), [(task, 1)]);
     for node in nodes {
         assert_eq!(script.scheduler.node(node).map(|node| node.queued), Some(0));

@@ -131,6 +131,8 @@ fn serial_runs_in_rakes_order_and_looks_at_files_when_their_turn_comes() {
     let last = script.plain(&[]);
     let all = script.plain(&[first, target, last]);
     script.invoke(&[all]);
+    // What nobody has asked for does not bring another one's turn on.
+    script.fact(target, Some(9));
     script.ok(first);
     script.fact(source, Some(5));
     script.fact(target, Some(9));
@@ -139,6 +141,7 @@ fn serial_runs_in_rakes_order_and_looks_at_files_when_their_turn_comes() {
     expect![[r#"
         invocation 0 of [4]
             start 0 on node 0
+        file 2 is of 9
         action 0 succeeded
             0 executed
             look at file 1

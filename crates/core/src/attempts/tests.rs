@@ -777,6 +777,7 @@ fn a_prepared_command_that_begins_has_the_core_and_frees_it_at_its_end() {
     // Of an earlier attempt: this one's is at its node still.
     assert_eq!(does(|out| attempts.command_begun(NODE, TaskId(103), 2, at(2), out)), []);
     assert!(attempts.acting(TaskId(103)).unwrap().is_prepared());
+    assert!(!attempts.has_cores(TaskId(103)));
 }
 
 #[test]

@@ -151,6 +151,7 @@ mod tests {
         assert_eq!(known.set_found(A, [&2, &1, &1], both), Places::Many(vec![ONE, TWO].into()));
         assert_eq!(known.known().collect::<Vec<_>>(), [A]);
         known.set_made(A, TWO, ());
+        assert!(known.is_made(A));
         known.set_found(B, [&1], both);
         assert_eq!(places(&known, [A, B]), [Places::One(TWO), Places::One(ONE)]);
         assert_eq!(known.known().collect::<Vec<_>>(), [B, A]);

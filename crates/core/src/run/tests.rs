@@ -809,8 +809,9 @@ fn caller_that_is_gone_when_its_invocation_begins_waits_for_nothing() {
 fn what_is_left_for_nothing_is_all_that_is_ready() {
     let mut shell = Shell::new(Config::default(), 2, 0);
     shell.tell(Input::NodesExpected(true));
-    shell.invoke(&[FIRST, SECOND]);
     let nowhere = [RequirementId(0)].into();
+    assert_eq!(shell.run.left_for_nothing(&nowhere), None, "nothing is ready");
+    shell.invoke(&[FIRST, SECOND]);
     assert_eq!(shell.run.left_for_nothing(&nowhere), Some(vec![FIRST, SECOND]));
     assert_eq!(shell.run.left_for_nothing(&[].into()), None);
     assert_eq!(shell.run.left_for_nothing(&[RequirementId(1)].into()), None);

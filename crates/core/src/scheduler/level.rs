@@ -200,6 +200,7 @@ mod tests {
         levels.walk(&graph);
         levels.add(TaskId(0), 40);
         assert!(levels.is_due());
+        assert_eq!(levels.work_ns(), 2, "as before, until they are walked");
         levels.walk(&graph);
         assert_eq!(all(&levels), [120, 80, 40]);
         levels.add(TaskId(1), 7);
@@ -208,6 +209,10 @@ mod tests {
         // Within a quarter: not worth a walk.
         levels.add(TaskId(0), 44);
         assert!(!levels.is_due());
+        levels.add(TaskId(0), 66);
+        assert!(!levels.is_due(), "just a quarter more");
+        levels.add(TaskId(0), 62);
+        assert!(levels.is_due());
     }
 
     #[test]

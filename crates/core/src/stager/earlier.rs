@@ -280,6 +280,13 @@ mod tests {
     }
 
     #[test]
+    fn what_a_node_has_no_more_is_not_found_when_its_task_is_defined() {
+        let mut files = earlier();
+        files.answered(NODE, vec![(expected("a", None, false), false)]);
+        assert_eq!(files.define(&"a", FILE), []);
+    }
+
+    #[test]
     fn what_a_node_still_has_is_found_when_its_task_is_defined_or_at_once() {
         let mut files = earlier();
         assert_eq!(files.define(&"b", FILE), []);

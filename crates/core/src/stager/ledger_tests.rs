@@ -78,6 +78,19 @@ fn a_file_is_staged_in_once_and_then_there() {
 }
 
 #[test]
+fn what_was_read_again_goes_after_what_was_not() {
+    let mut ledger = ledger(30);
+    for (reader, file) in [(50, 0), (51, 1), (52, 2), (53, 0)] {
+        let reader = TaskId(reader);
+        ledger.admit(NODE, reader, &ids([file]));
+        ledger.arrived(TaskId(file), NODE, &state(10));
+        ledger.release(NODE, reader);
+    }
+    let admitted = ledger.admit(NODE, TaskId(60), &ids([3]));
+    assert_eq!(admitted, granted(ids([3]), ids([1])));
+}
+
+#[test]
 fn what_was_not_used_longest_goes_first_and_never_what_is_read() {
     let mut ledger = ledger(30);
     for number in 0..3 {

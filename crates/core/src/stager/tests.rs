@@ -174,6 +174,15 @@ fn what_was_given_up_on_its_way_has_its_room_until_it_has_come() {
 }
 
 #[test]
+fn what_was_given_up_on_its_way_leaves_its_room_when_it_cannot_come() {
+    let mut bed = Bed::new();
+    assert_eq!(moves(&bed.wants(10, &[0, 1], false)), [(1, 0), (2, 1)]);
+    assert_eq!(bed.released(10), []);
+    assert_eq!(bed.wants(11, &[2], false), [no_room(11)]);
+    assert!(bed.failed(1).contains(&ask_again(11)));
+}
+
+#[test]
 fn two_that_want_more_do_not_wait_for_one_another() {
     let mut bed = Bed::new();
     for (id, file) in [(10, 0), (11, 1)] {

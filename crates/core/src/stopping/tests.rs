@@ -146,3 +146,13 @@ fn agents_that_hang_hold_up_the_end_for_as_long_as_they_may() {
     let steps = run(Shutdown::of_agents(Time(0), false), |_| Some(0));
     assert_eq!(steps, [(0, Wait::Agents, Close)]);
 }
+
+#[test]
+fn the_groups_of_a_run_are_looked_at_twenty_times_a_second() {
+    let mut shutdown = Shutdown::of_groups(Time(0));
+    let mut out = Vec::new();
+    assert!(!shutdown.step(Time(0), false, &mut out));
+    assert_eq!(shutdown.due(), Some(Time(0)), "the signal alone may have been enough");
+    assert!(!shutdown.step(Time(0), false, &mut out));
+    assert_eq!(shutdown.due(), Some(Time(SECOND_NS / 20)));
+}
