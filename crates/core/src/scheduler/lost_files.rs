@@ -78,7 +78,7 @@ impl LostFiles {
 
     /// Notes where a file lies, by its new fact. Nodes that were given up are taken out of it first.
     pub(crate) fn hold(&mut self, id: TaskId, before: &KnownFact, fact: &mut KnownFact) {
-        let KnownFact::Present { modified, bytes, places } = fact else {
+        let KnownFact::Present { places, .. } = fact else {
             return;
         };
         self.any_gone |= *places == Places::Nowhere;
@@ -90,8 +90,7 @@ impl LostFiles {
             let left = places.as_slice().iter().copied().filter(|n| !self.given_up.contains(n));
             let left: Vec<NodeId> = left.collect();
             if left.is_empty() {
-                *fact = KnownFact::Gone { modified: *modified, bytes: *bytes };
-                self.any_gone = true;
+                self.forget_file(fact);
                 return;
             }
             *places = Places::from_slice(&left);
@@ -121,14 +120,13 @@ impl LostFiles {
         let mut gone = Vec::new();
         for id in self.files_on(node, graph) {
             let fact = &mut graph.tasks[id].fact;
-            let KnownFact::Present { modified, bytes, places } = fact else {
+            let KnownFact::Present { places, .. } = fact else {
                 unreachable!("it is on a node");
             };
             let others = places.as_slice().iter().copied().filter(|other| *other != node);
             let others: Vec<NodeId> = others.collect();
             if others.is_empty() {
-                *fact = KnownFact::Gone { modified: *modified, bytes: *bytes };
-                self.any_gone = true;
+                self.forget_file(fact);
                 gone.push(id);
             } else {
                 *places = Places::from_slice(&others);
